@@ -19,7 +19,6 @@ from linmed import Agent, LinMED, simulate
 from linmed.environments import UnitBall
 
 ARMS_AT_D8 = (1_000, 10_000, 100_000, 1_000_000)
-ARMS_AT_D64 = (100_000, 300_000, 1_000_000)  # none of which fits a cache
 DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
 THREADS = ((3, 2), (10, 4), (100, 20))
 WARM = "fixed, warm design"
@@ -36,7 +35,7 @@ def resident(name):
 K, d = int(sys.argv[1]), int(sys.argv[2])
 now = time.process_time if sys.argv[4] == "cpu" else time.perf_counter
 agent = Agent(LinMED(design=sys.argv[5]), dim=d, seed=1)
-agent.learn(agent.decide(np.random.default_rng(0).standard_normal((3 * d, d))), 1.0)  # compiled
+agent.learn(agent.decide(np.random.default_rng(0).standard_normal((3 * d, d))), 1.0)
 before = resident("VmRSS")
 arms = np.random.default_rng(1).standard_normal((K, d))
 for k in range(0, K, 1000):
@@ -74,7 +73,7 @@ def seconds_per_round(arms: int, dim: int, kind: str, rounds: int, clock: str) -
         began = now()
         decision = agent.decide(offered)
         agent.learn(decision, float(offered[decision.arm] @ theta) + rng.standard_normal())
-        if t:  # the first is for compilation and caches
+        if t:  # the first is for caches
             spent += now() - began
     return spent / rounds
 
@@ -86,14 +85,12 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def grow(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
-    """Times over K at d = 8 and d = 64, and over d at K = 4096, for arm sets that stay and that change."""
+    """Times over K at d = 8 and over d at K = 4096, for arm sets that stay and that change."""
     arms = ARMS_AT_D8[:-1] if quick else ARMS_AT_D8
-    long_arms = ARMS_AT_D64[:-1] if quick else ARMS_AT_D64
     dims = DIMS_AT_K4096[:-2] if quick else DIMS_AT_K4096
     results: dict[str, Any] = {}
     for name, sizes, shape in (
         ("arms, d = 8", arms, lambda n: (n, 8)),
-        ("arms, d = 64", long_arms, lambda n: (n, 64)),
         ("features, K = 4096", dims, lambda n: (4096, n)),
     ):
         found: dict[str, list[float]] = {}

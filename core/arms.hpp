@@ -135,6 +135,11 @@ template <class Dim> LINMED_INLINE Lanes squared_length(const double *block, Dim
 // The arm of the largest value(first), eight at a time, the lowest among equals.
 template <class F> LINMED_INLINE Index arg_largest(Index K, F value) {
     Lanes highest = splat(-INF), best = splat(0.0), here = steps();
+    if (K <= 2 * LANES) {  // where no lane has to remember which block it was
+        const Lanes one = value(0), two = K > LANES ? value(LANES) : highest;
+        const double top = largest_lane(larger(two, larger(one, highest)));
+        return top > -INF ? place_of(top, one, two) : 0;
+    }
     for (Index first = 0; first < K; first += LANES) {
         const Lanes v = value(first);
         best = where_greater(v, highest, here, best);

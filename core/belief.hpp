@@ -75,6 +75,10 @@ class Set {
     virtual ~Set() = default;
     virtual void before_round() const {}  // of all replicas: a set written in Python computes its radii here
     virtual double squared_radius(const Belief &belief, Index s) const = 0;  // β of row s
+    // β of `n` replicas from `first` on, at most eight and LARGEST; see `RidgeSet` for why several at once.
+    virtual void squared_radii(const Belief &belief, Index first, Index n, double *beta) const {
+        for (Index i = 0; i < n; ++i) beta[i] = std::min(squared_radius(belief, belief.row(first + i)), LARGEST);
+    }
 };
 
 class Rule {

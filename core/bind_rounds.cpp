@@ -64,6 +64,23 @@ static void observe_arrays(const Held<Belief> &belief, In<2> features, In<1> rew
     }
 }
 
+constexpr size_t ROWS_NOTED = 256;
+
+// One more reward of a row of features, by its bytes: [its first reward, how many more, Σ(y − first), Σ(y − first)²]. The first
+// ROWS_NOTED rows are kept; see linmed.insight.assumptions.
+static void note(nb::dict rows, nb::bytes key, double reward) {
+    if (!rows.contains(key)) {
+        if (rows.size() >= ROWS_NOTED) return;
+        nb::list row;
+        for (const double x : {reward, 0.0, 0.0, 0.0}) row.append(x);
+        rows[key] = row;
+        return;
+    }
+    const auto row = nb::cast<nb::list>(rows[key]);
+    const double apart = reward - nb::cast<double>(row[0]), more[] = {1.0, apart, apart * apart};
+    for (int i = 0; i < 3; ++i) row[i + 1] = nb::cast<double>(row[i + 1]) + more[i];
+}
+
 // Random numbers of decisions to come (T,1,size): an array that is looked at once and not for every decision.
 struct Noise {
     In<3> rows;
@@ -140,16 +157,19 @@ void bind_rounds(nb::module_ &m) {
             nb::bytes vector(arms.data() + arm * width, sizeof(double) * size_t(width));
             return nb::make_tuple(arm, chance, std::move(law), std::move(vector));
         }, "arms"_a.noconvert(), "noise"_a, "t"_a)
-        // One reward. The decision that it is for, named in the dictionary of those that wait, waits no longer: in one step,
-        // which Ctrl-C cannot part.
+        // One reward. The decision that it is for, named in the dictionary of those that wait, waits no longer, and the reward is
+        // noted among its row's: in one step, which Ctrl-C cannot part.
         .def("learn", [](Bound &bound, nb::bytes features, double reward, std::optional<double> time,
-                         std::optional<nb::dict> waiting, nb::handle name) {
+                         std::optional<nb::dict> waiting, nb::handle name, std::optional<nb::dict> rows) {
             demand(features.size() == sizeof(double) * size_t(bound.live.width()), "features must be (d,)");
             const auto *arm = static_cast<const double *>(features.data());
             if (time) bound.live.learn_at(arm, reward, *time);
             else bound.live.learn(arm, reward);
             if (waiting) nb::del((*waiting)[name]);
-        }, "features"_a, "reward"_a, "time"_a = nb::none(), "waiting"_a = nb::none(), "name"_a = nb::none());
+            if (rows) note(*rows, features, reward);
+        }, "features"_a, "reward"_a, "time"_a = nb::none(), "waiting"_a = nb::none(), "name"_a = nb::none(),
+             "rows"_a = nb::none());
+    m.def("note", &note, "rows"_a, "features"_a, "reward"_a);
     nb::class_<BoundList>(m, "ListLaw")
         .def("__init__", [](BoundList *list, const Bound &bound, In<2> arms) {
             demand(Index(arms.shape(1)) == bound.live.width() && arms.shape(0) > 0, "arms must be (K, d)");

@@ -22,9 +22,20 @@ struct Extremes { Found high, low; };
 template <class Dim> LINMED_INLINE Extremes extreme_products(const Arms &arms, Dim d, const double *scale, const double *x) {
     const Lanes nothing = splat(0.0), most = splat(INF), least = splat(-INF);
     Lanes here = steps(), highest = least, top = here, lowest = most, bottom = here;
-    for (Index first = 0; first < arms.K; first += LANES) {
+    const auto look = [&](Index first) LINMED_ALWAYS {
         const Lanes times = load(scale + first), value = times * inner(arms.block(first, nullptr), d, x);
-        const Lanes above = where_greater(times, nothing, value, least), below = where_greater(times, nothing, value, most);
+        return std::pair(where_greater(times, nothing, value, least), where_greater(times, nothing, value, most));
+    };
+    if (arms.K <= 2 * LANES) {  // as in `arg_largest`
+        const auto [above, below] = look(0);
+        const auto [above2, below2] = arms.K > LANES ? look(LANES) : std::pair(least, most);
+        const double high = largest_lane(larger(above2, larger(above, least)));
+        const Lanes lesser = where_greater(most, below, below, most);
+        const double low = smallest_lane(where_greater(lesser, below2, below2, lesser));
+        return {{high, high > -INF ? place_of(high, above, above2) : 0}, {low, low < INF ? place_of(low, below, below2) : 0}};
+    }
+    for (Index first = 0; first < arms.K; first += LANES) {
+        const auto [above, below] = look(first);
         top = where_greater(above, highest, here, top);
         highest = larger(above, highest);
         bottom = where_greater(lowest, below, here, bottom);
@@ -166,10 +177,16 @@ struct Desk {
     }
 };
 
+// line = vector i. A short one is written whole, as it is read: what is written number by number must first reach the cache.
+template <class Dim> LINMED_INLINE void take(const Arms &arms, Dim d, Index i, double scale, double *line) {
+    if constexpr (KNOWN<Dim> > 0) store(line, splat(scale) * load_first<KNOWN<Dim>>(arms.row(i)));
+    else count_to(d, [&](Index k) LINMED_ALWAYS { line[k] = scale * arms.row(i)[k]; });
+}
+
 // Vector i to a line of the desk and, if it is new, into the set: count and M. Returns 1 if it joined.
 template <class Dim>
 LINMED_INLINE Index join(const Arms &arms, Dim d, Index i, const double *scale, double *count, Desk &desk, double *line) {
-    count_to(d, [&](Index k) LINMED_ALWAYS { line[k] = scale[i] * arms.row(i)[k]; });
+    take(arms, d, i, scale[i], line);
     if (count[i] > 0.0) return 0;
     count[i] = 1.0;
     add_outer(desk.M(), d, stride_of(d), line, 1.0);
@@ -191,18 +208,18 @@ template <class Dim> Index betke_henk(const Arms &arms, Dim d, const double *sca
     Index chosen = 0;
     for (Index axis = 0; axis < d; ++axis) {
         const double *b = desk.P() + axis * stride;
-        if (dot(b, b, stride) < NEGLIGIBLE * NEGLIGIBLE) continue;  // the axis lies in their span already
+        if (squares(b, d) < NEGLIGIBLE * NEGLIGIBLE) continue;  // the axis lies in their span already
         const auto [high, low] = arms.blocks ? extreme_products(arms, d, scale, b) : desk.screen.extremes(arms, scale, b);
         if (high.value == -INF) break;  // no arm takes part
         chosen += join(arms, d, high.place, scale, count, desk, v);
         if (high.value - low.value > NEGLIGIBLE * std::max(fabs(high.value), fabs(low.value))) {
             chosen += join(arms, d, low.place, scale, count, desk, rest);
-            count_to(d, [&](Index k) LINMED_ALWAYS { v[k] -= rest[k]; });
+            for (Index k = 0; k < stride; k += LANES) store(v + k, load(v + k) - load(rest + k));
         }
         if (axis < d - 1) {
             times_line(desk.P(), d, stride, v, rest);
-            const double length2 = dot(rest, rest, stride);
-            if (length2 > NEGLIGIBLE * NEGLIGIBLE * dot(v, v, stride))
+            const double length2 = squares(rest, d);
+            if (length2 > NEGLIGIBLE * NEGLIGIBLE * squares(v, d))
                 add_outer(desk.P(), d, stride, rest, -1.0 / length2);
         }
     }
@@ -231,7 +248,7 @@ Index add_greedily(const Arms &arms, Dim d, const double *scale, Index worst, do
     double *v = desk.line(0), *u = desk.line(1);
     for (; leverage[worst] > STOP && added < 2000 * d; ++added) {
         count[worst] += 1.0;
-        count_to(d, [&](Index k) LINMED_ALWAYS { v[k] = scale[worst] * arms.row(worst)[k]; });
+        take(arms, d, worst, scale[worst], v);
         times_line(desk.M(), d, stride_of(d), v, u);
         const double shrink = 1.0 / (1.0 + leverage[worst]);
         add_outer(desk.M(), d, stride_of(d), u, -shrink);

@@ -167,6 +167,14 @@ LINMED_INLINE Lanes load(const double *at) {
 LINMED_INLINE void store(double *at, Lanes x) {
     for (int i = 0; i < PARTS; ++i) std::memcpy(at + i * WIDTH, &x.part[i], sizeof(Native));
 }
+// n numbers, up to eight, and zeros behind them.
+template <Index n> LINMED_INLINE Lanes load_first(const double *at) {
+    return each([&](int i) {
+        return [&]<int... k>(std::integer_sequence<int, k...>) LINMED_ALWAYS {
+            return Native{(i * WIDTH + k < n ? at[i * WIDTH + k] : 0.0)...};
+        }(std::make_integer_sequence<int, WIDTH>{});
+    });
+}
 LINMED_INLINE Lanes steps() {  // 0, 1, ..., 7
     constexpr double numbers[LANES] = {0, 1, 2, 3, 4, 5, 6, 7};
     return load(numbers);
@@ -249,6 +257,11 @@ LINMED_INLINE Index lowest_place(Lanes places, unsigned bits) {
     double lowest = place[lowest_bit(bits)];
     for (bits &= bits - 1; bits; bits &= bits - 1) lowest = smaller(place[lowest_bit(bits)], lowest);
     return Index(lowest);
+}
+
+// The lowest place at which one of two vectors, of which the second may be none, holds `number`.
+LINMED_INLINE Index place_of(double number, Lanes first, Lanes second) {
+    return lowest_bit(equal(first, splat(number)) | equal(second, splat(number)) << LANES);
 }
 
 // The largest (smallest) number of a vector and its place, the lowest where several are equal.

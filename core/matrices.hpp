@@ -43,6 +43,18 @@ template <class Stride> LINMED_INLINE double dot(const double *x, const double *
     return sum_lanes(total);
 }
 
+// |x|², in the same order: what a short line ends with is zero, and needs no lanes.
+template <class Dim> LINMED_INLINE double squares(const double *x, Dim d) {
+    if constexpr (KNOWN<Dim> == 0) return dot(x, x, stride_of(d));
+    else {
+        double sum[LANES];
+        count_to(d, [&](Index k) LINMED_ALWAYS { sum[k] = x[k] * x[k]; });
+        if (d > 2) sum[0] += sum[2];
+        if (d > 3) sum[1] += sum[3];
+        return sum[0] + sum[1];
+    }
+}
+
 // M += factor x x'.
 template <class Dim, class Stride> LINMED_INLINE void add_outer(double *M, Dim d, Stride stride, const double *x, double factor) {
     count_to(d, [&](Index j) LINMED_ALWAYS {
@@ -56,12 +68,12 @@ template <class Dim, class Stride> LINMED_INLINE void add_outer(double *M, Dim d
 template <int n, class Dim, class Stride>
 LINMED_INLINE void combine_columns(const double *x, const double *M, Dim d, Stride stride, const Index (&at)[n], double *out) {
     Lanes total[n];
-    for (Lanes &sum : total) sum = splat(0.0);
+    count_to(Fixed<n>{}, [&](Index c) LINMED_ALWAYS { total[c] = splat(0.0); });
     count_to(d, [&](Index k) LINMED_ALWAYS {
         const Lanes share = splat(x[k]);
-        for (int c = 0; c < n; ++c) total[c] = fma(share, load(M + k * stride + at[c]), total[c]);
+        count_to(Fixed<n>{}, [&](Index c) LINMED_ALWAYS { total[c] = fma(share, load(M + k * stride + at[c]), total[c]); });
     });
-    for (int c = 0; c < n; ++c) store(out + at[c], total[c]);
+    count_to(Fixed<n>{}, [&](Index c) LINMED_ALWAYS { store(out + at[c], total[c]); });
 }
 
 // out = sum_k x_k (row k of M): d rows of `width` numbers, `stride` apart. The last eight may overlap those before.

@@ -50,7 +50,10 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
             work += K * d * d;
             if (work >= LONG) between_rounds(), work = 0;
             set.before_round();
-            for (Index r = group; r < std::min(group + together, world.R); ++r) {
+            double betas[LANES];
+            const Index last = std::min(group + together, world.R);
+            for (Index r = group; r < last; ++r) {
+                if (several && (r - group) % LANES == 0) set.squared_radii(belief, r, std::min(LANES, last - r), betas);
                 const Index own = several ? r : 0, place = t * world.R + r, held = world.arms_differ ? r - group : 0;
                 const double *offered = world.offered(t, r);
                 Arms &arms = sets[held];
@@ -61,7 +64,7 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
                     arms = pack(offered, K, d, d, blocks + held * room);
                 }
                 const Index s = belief.row(own);
-                const double beta = std::min(set.squared_radius(belief, s), Set::LARGEST);
+                const double beta = several ? betas[(r - group) % LANES] : std::min(set.squared_radius(belief, s), Set::LARGEST);
                 const Index arm = rule.decide(belief, s, beta, arms, world.set(r), world.noise + place * world.noise_size,
                                               *scratch, log_p ? log_p + place * K : nullptr);
                 played[place] = arm;

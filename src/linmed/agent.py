@@ -205,6 +205,8 @@ class Agent(DecidesLists):
                 self._expire(self._deadlines, moment)
         with self._lock:
             if arms is not None and context is None and items is None:
+                if self.log is None:
+                    return self._settle(self._decider.decide(arms), None, None, moment)
                 return self._decide(arms, None, moment)
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
@@ -314,13 +316,14 @@ class Agent(DecidesLists):
 
     def _absorb(self, identifier: str, reward: float) -> None:
         """Learn the reward of a decision, which waits no longer."""
-        kept = self._pending[identifier]
+        pending, watch = self._pending, self._watch
+        rows = None if watch is None else watch.repeats.rows
         moment = self._moments.get(identifier) if self._timed else None
-        self._decider.learn(kept, reward, moment, self._pending, identifier)
+        self._decider.learn(pending[identifier], reward, moment, pending, identifier, rows)
         if self._timed:
             self._moments.pop(identifier, None)
-        if self._watch is not None and self._watch.see(kept, reward):
-            self._watch.warn(self.state)
+        if watch is not None and watch.hears_one(self._dim):
+            watch.warn(self.state)
 
     def _learn_late(self, wait: Deadlines, identifier: str, reward: float, extra: dict[str, Any]) -> None:
         """Take a reward that came after its deadline for the one that was assumed, or ignore it."""

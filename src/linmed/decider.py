@@ -227,14 +227,15 @@ class Decider:
         time: float | None = None,
         waiting: dict[str, bytes] | None = None,
         name: str = "",
+        rows: dict[bytes, list[float]] | None = None,
     ) -> None:
         """Absorb the reward of one decision, taken at `time`; `kept` (d,) is what the decision says of it.
 
-        What is called `name` among those that wait then waits no longer. Where the core learns, both are one
-        step, which Ctrl-C cannot part.
+        `name` is then taken from those that wait, and the reward noted among those of its row (`Repeats`).
+        Where the core learns, all is one step, which Ctrl-C cannot part.
         """
         if self._learns is not None:
-            self._learns.learn(kept, reward, time, waiting, name)
+            self._learns.learn(kept, reward, time, waiting, name, rows)
             return
         one = np.frombuffer(kept)[None], np.array([reward]), np.zeros(1, dtype=np.int64)
         if time is None:
@@ -243,6 +244,8 @@ class Decider:
             self.policy.learn_at(self.state, *one, np.array([time]))
         if waiting is not None:
             del waiting[name]
+        if rows is not None:
+            core.note(rows, kept, reward)
 
     def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
         """Absorb rewards from elsewhere.  features (m,d), rewards and, where known, times (m,)."""

@@ -662,9 +662,11 @@ class DecidesLists:
 
     def _absorb_row(self, kept: bytes, reward: float, moment: float | None) -> None:
         """Learn the reward of one position of a list."""
-        self._decider.learn(kept, reward, moment if self._timed else None)
-        if self._watch is not None and self._watch.see(kept, reward):
-            self._watch.warn(self._decider.state)
+        watch = self._watch
+        rows = None if watch is None else watch.repeats.rows
+        self._decider.learn(kept, reward, moment if self._timed else None, rows=rows)
+        if watch is not None and watch.hears_one(self._decider.dim):
+            watch.warn(self._decider.state)
 
     def _record_list(
         self, decision: ListDecision, arms: Floats, options: ListOptions, moment: float | None

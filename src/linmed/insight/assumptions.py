@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from linmed.core import core
 from linmed.policies import Posterior
 from linmed.validation import Floats
 
@@ -121,7 +122,7 @@ _KEPT = "repeats_features", "repeats_sums"
 class Repeats:
     """Rewards of features that come again: of each row its first reward, and of those after it three sums.
 
-    The first rows that come are kept, and no more of them than there is room for.
+    The first 256 rows that come are kept.
 
     >>> import numpy as np
     >>> from linmed.insight.assumptions import Repeats
@@ -133,8 +134,6 @@ class Repeats:
     'rewards are not linear in the features: 3 rows'
     """
 
-    ROOM = 256
-
     def __init__(self) -> None:
         self.rows: dict[bytes, list[float]] = {}  # first reward, others, Σ(y − first), Σ(y − first)²
         self._found: tuple[Any, str | None] = (None, None)
@@ -145,15 +144,7 @@ class Repeats:
 
     def add_row(self, key: bytes, reward: float) -> None:
         """Note one reward of a row by its bytes."""
-        row = self.rows.get(key)
-        if row is None:
-            if len(self.rows) < self.ROOM:
-                self.rows[key] = [reward, 0.0, 0.0, 0.0]
-            return
-        apart = reward - row[0]
-        row[1] += 1.0
-        row[2] += apart
-        row[3] += apart * apart
+        core.note(self.rows, key, reward)
 
     def correct_row(self, key: bytes, before: float, after: float) -> None:
         """Take `after` for a reward of a row that was noted as `before`."""

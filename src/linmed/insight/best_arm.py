@@ -380,11 +380,10 @@ class Watch:
     def __init__(self, policy: Policy) -> None:
         self.policy, self.repeats, self.rewards, self.told = policy, Repeats(), 0, False
 
-    def see(self, features: bytes, reward: float) -> bool:
-        """Note the reward of features (d,); whether it is time to look."""
-        self.repeats.add_row(features, reward)
+    def hears_one(self, dim: int) -> bool:
+        """Count a reward that was noted; whether it is time to look."""
         n = self.rewards = self.rewards + 1
-        return n & (n - 1) == 0 and self._due(n - 1, len(features) // 8)
+        return n & (n - 1) == 0 and self._due(n - 1, dim)
 
     def see_all(self, features: Floats, rewards: Floats) -> bool:
         """Note the rewards of features (n,d); whether it is time to look."""

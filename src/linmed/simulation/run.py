@@ -139,7 +139,7 @@ UNKNOWN_BATCH = 32
 MOST_TRIALS = 10**8
 SMALLEST_ROUND = 1000
 """Replicas × arms × features in a round below which threads wait for the interpreter lock longer than
-they work, for policies that play round by round (benchmarks/simulation.py)."""
+they work, for policies that play round by round."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
