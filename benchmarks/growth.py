@@ -1,26 +1,22 @@
-"""How LinMED's cost grows: with arms, with features, with threads; and its memory.
+"""How LinMED's cost grows with arms and with features, and its memory.
 
 python benchmarks/growth.py [--quick]
 """
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from report import CLOCKS, interleaved, short, show, table
+from report import CLOCKS, short, show, table
 
-from linmed import Agent, LinMED, simulate
-from linmed.environments import UnitBall
+from linmed import Agent, LinMED
 
 ARMS_AT_D8 = (1_000, 10_000, 100_000, 1_000_000)
 DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
-THREADS = ((3, 2), (10, 4), (100, 20))
 WARM = "fixed, warm design"
 
 MILLION = """
@@ -144,39 +140,9 @@ def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
     return {"arms": arms, "dim": dim, "s": seconds, "warm s": warm, "before": before, "peak": peak}
 
 
-def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
-    """Seconds for 180 trials."""
-    began = time.perf_counter()
-    simulate(LinMED(), UnitBall(arms=arms, dim=dim), horizon, 180, progress=False, workers=workers)
-    return time.perf_counter() - began
-
-
-def threads(repeats: int, quick: bool) -> dict[str, Any]:
-    """`simulate` with two threads against one, 180 trials."""
-    results: dict[str, Any] = {}
-    rows = []
-    for arms, dim in THREADS:
-        horizon = max(20, int((2e5 if quick else 4e6) / (180 * (1 + arms * dim**1.5 / 100))))
-
-        simulated(arms, dim, 4, 2)
-        tasks: dict[str, Callable[[], float]] = {
-            "one": partial(simulated, arms, dim, horizon, 1),
-            "two": partial(simulated, arms, dim, horizon, 2),
-        }
-        found = interleaved(repeats, tasks)
-        gain = median(one / two for one, two in zip(found["one"], found["two"], strict=True))
-        cells = [f"({arms},{dim})", short(median(found["one"]) / (horizon * 180) * 1e6), f"{gain:.2f}"]
-        results[f"{arms}x{dim}"] = {**found, "gain": gain, "horizon": horizon}
-        rows.append(cells)
-    header = ["(K,d)", "µs per replica and round, one thread", "two threads against one"]
-    show(table("`simulate`, R = 180 (wall clock)", header, rows))
-    return results
-
-
 def run(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
     """Everything in this file."""
     results: dict[str, Any] = {"growth": grow(min(repeats, 3), quick, clock), "memory": memory()}
-    results["threads"] = threads(repeats, quick)
     if Path("/proc/self/clear_refs").exists():
         results["million"] = million(repeats, quick, clock)
     return results

@@ -166,7 +166,9 @@ class ControlledDecider(Decider):
             except BadValue as error:
                 raise BadValue("reward", f"{error} ({name})") from None
 
-    def learn(self, kept: bytes, reward: float, time: float | None = None, *waiting: Any, **rows: Any) -> None:
+    def learn(
+        self, kept: bytes, reward: float, time: float | None = None, *waiting: Any, **rows: Any
+    ) -> None:
         """Have all learn the reward of one decision."""
         super().learn(kept, reward, time, *waiting, **rows)
         for _, one in self.learners():
