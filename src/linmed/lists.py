@@ -47,9 +47,9 @@ class ListDecision:
     >>> agent = Agent(LinMED(), dim=2, seed=7)
     >>> shown = agent.decide_list([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], length=2)
     >>> shown.arms, shown.probabilities.round(3), shown.id in agent.pending
-    (array([0, 2]), array([0.933, 0.483]), True)
+    (array([0, 1]), array([0.933, 0.95 ]), True)
     >>> round(shown.probability, 3), round(shown.log_probability, 3)
-    (0.451, -0.796)
+    (0.887, -0.12)
     """
 
     id: str
@@ -558,7 +558,7 @@ class DecidesLists:
         >>> shown = agent.decide_list([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], length=2)
         >>> agent.learn_list(shown, [1.0, 0.0])
         >>> shown.arms, agent.count
-        (array([0, 2]), 2)
+        (array([0, 1]), 2)
         """
         options = ListOptions(length, candidates, explore, slots, floor)
         moment = self._moment(time) if self._timed or time is not None else None
