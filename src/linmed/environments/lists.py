@@ -21,7 +21,7 @@ class ListClicks:
 
     >>> import numpy as np
     >>> world = ListClicks(np.eye(3), theta=[0.5, 0.2, 0.1])
-    >>> world.rates, world.best(2), world.value([1, 0])
+    >>> world.rates, world.best(2), round(world.value([1, 0]), 3)
     (array([0.5, 0.2, 0.1]), array([0, 1]), 0.6)
     >>> world.clicks([1, 0, 2], np.random.default_rng(0))
     array([0., 1., 0.])
