@@ -154,7 +154,7 @@ class Limited {
             group.least = std::max(group.least, wanted.low), group.most = std::min(group.most, wanted.high);
             least += group.least, most += group.most;
         }
-        const std::string of = " of these " + std::to_string(K) + " arms sum to ";
+        const std::string of = (K == 1 ? " of the one arm" : " of these " + std::to_string(K) + " arms") + " sum to ";
         demand(least <= 1.0 + ROUNDING, "floors" + of, least, ": they must sum to at most ", 1.0);
         demand(most >= 1.0 - ROUNDING, "caps" + of, most, ": they must sum to at least ", 1.0);
         for (Index i = 0; i < K; ++i)  // a cap of 1 is none: rounding must not meet it

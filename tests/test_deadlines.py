@@ -1,6 +1,7 @@
 """Rewards that never come: deadlines, what is held, what comes late, files and the log."""
 
 import copy
+import os
 from datetime import timedelta
 
 import numpy as np
@@ -78,6 +79,38 @@ def test_copies_learn_decisions_of_one_moment_in_one_order(policy, tmp_path):
             each.learn(decision, float(i % 3 == 0), time=1.0)
         assert each.expire(10.0) == 13
         assert each.state.theta.tobytes() == one.state.theta.tobytes()
+
+
+def test_the_oldest_are_dropped_whether_their_reward_is_held_or_not():
+    """To keep the clicks among them would teach that there are more."""
+    one = agent(max_pending=2)
+    first, second = one.decide(ARMS, time=0.0), one.decide(ARMS, time=1.0)
+    one.learn(second, 1.0, time=1.5)
+    kept = [one.decide(ARMS, time=t) for t in (2.0, 3.0)]
+    assert (one.dropped, one.deadlines["held"]) == (2, 0)
+    assert one.pending == tuple(decision.id for decision in kept)
+    assert one.expire(100.0) == one.count == 2
+    for gone in (first, second):
+        with pytest.raises(UnknownDecision, match="dropped by max_pending"):
+            one.learn(gone, 1.0, time=100.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+def test_a_process_that_forks_and_its_child_each_learn_what_waits():
+    one = agent(LogisticMED())
+    one.decide_batch([ARMS] * 5, time=0.0)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        one.decide(ARMS, time=0.0)
+        one.expire(10.0)
+        os.write(writer, one.theta.tobytes())
+        os._exit(0)
+    one.decide(ARMS, time=0.0)
+    one.expire(10.0)
+    os.waitpid(child, 0)
+    assert np.frombuffer(os.read(reader, 100)).tolist() == one.theta.tolist()
+    assert one.count == 6
 
 
 @pytest.mark.parametrize("early", ["hold", "learn"])

@@ -79,7 +79,7 @@ class ControlledDecider(Decider):
         self._require_laws()
 
     def draw_from(self, bits: np.random.PCG64) -> None:
-        """Take random numbers from here from now on, for the policy and for the control group."""
+        """Take random numbers for the policy and for the control group from this stream."""
         extra = 0 if self.control is None else UNIFORMS
         self.noise = NoiseBuffer(bits, self.policy, self.dim, self._uniforms, extra)
 
@@ -169,19 +169,19 @@ class ControlledDecider(Decider):
     def learn(
         self, kept: bytes, reward: float, time: float | None = None, *waiting: Any, **rows: Any
     ) -> None:
-        """Have all learn the reward of one decision."""
+        """Let the policy and all others that learn take the reward of one decision."""
         super().learn(kept, reward, time, *waiting, **rows)
         for _, one in self.learners():
             one.learn(kept, reward, time)
 
     def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
-        """Have all absorb rewards from elsewhere."""
+        """Let the policy and all others that learn absorb rewards from elsewhere."""
         super().observe(features, rewards, times)
         for _, one in self.learners():
             one.observe(features, rewards, times)
 
     def correct(self, kept: bytes, before: float, after: float) -> bool:
-        """Have all take a reward for another one; whether the policy could."""
+        """Let all that learn take the reward `after` for `before`; returns whether the policy could."""
         for _, one in self.learners():
             one.correct(kept, before, after)
         return super().correct(kept, before, after)

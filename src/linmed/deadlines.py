@@ -15,20 +15,20 @@ Late = Literal["correct", "ignore"]
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a reward is waited for, and what becomes of those that come before, after or never."""
+    """How long to wait for a reward, and what becomes of those that come before, after or never."""
 
     wait: float
     """Seconds after a decision: its deadline."""
     missing: float = 0.0
-    """The reward that none by the deadline means."""
+    """The reward of a decision of which nothing was heard by its deadline."""
     early: Early = "hold"
-    """Whether a reward that comes before is learned at the deadline ("hold"), or at once ("learn")."""
+    """Whether a reward before the deadline is learned at the deadline ("hold") or at once ("learn")."""
     late: Late = "correct"
-    """Whether one that comes after takes the place of `missing`, or is ignored and counted."""
+    """Whether a reward after the deadline takes the place of `missing`, or is ignored and counted."""
 
     @classmethod
     def of(cls, wait: Any, missing: Any, early: Any, late: Any) -> "Waiting | None":
-        """Check what was asked for; None where nothing is waited for."""
+        """Check the parameters of an agent; None without a deadline."""
         missing = validation.reward("missing", missing)
         early = validation.option("early", early, ("hold", "learn"))
         late = validation.option("late", late, ("correct", "ignore"))

@@ -315,3 +315,17 @@ def test_places_come_back_in_their_order(count: int) -> None:
             content = pack_places(one, count)
             np.testing.assert_array_equal(unpack_places(content), one)
             assert len(content) <= 1 + 4 * size
+
+
+def test_items_keep_their_limits_whichever_are_offered(app: httpx.Client) -> None:
+    limits = {"policy": "Limits", "base": {"policy": "LinMED"}, "caps": {"b": 0.1}, "floors": {"c": 0.3}}
+    create(app, catalogue=THREE, policy=limits)
+    for ids in (["a", "b", "c"], ["c", "b"], ["b", "a"]):
+        body = {"arm_ids": ids} if len(ids) < 3 else {}
+        answer = app.post("/v1/bandits/b/decide", json=body).json()
+        p = dict(zip(ids, answer["probabilities"], strict=True))
+        assert p["b"] <= 0.1 + 1e-12
+        assert p.get("c", 1.0) >= 0.3 - 1e-12
+    refused = app.post("/v1/bandits/b/decide", json={"arm_ids": ["b"]})
+    assert refused.status_code == 422
+    assert "caps of the one arm sum to 0.1" in refused.text
