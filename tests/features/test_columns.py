@@ -50,6 +50,8 @@ def test_a_scale_is_mean_and_deviation_of_what_is_there():
     fitted = Features(context=[Number("age")]).fit(contexts=[{"age": age} for age in ages])
     (column,) = fitted.context
     assert column.scale == (40.0, math.sqrt(800 / 3))
+    settled = Number("age", settle_after=2).settle({"age": [0.0, 2.0, 100.0]})  # which another column awaits
+    assert settled.scale == (1.0, 1.0)
     constant = Features(context=[Number("age")]).fit(contexts={"age": [0.1] * 7})
     assert constant.context[0].scale[1] == 1.0
     with pytest.raises(BadValue, match="no value to learn a scale from"):
