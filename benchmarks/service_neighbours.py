@@ -1,12 +1,18 @@
 """One caller must not stop the others: a small bandit beside dear draws, and everything beside reports.
 
-    python benchmarks/service_neighbours.py                  # draws, then reports
+    python benchmarks/service_neighbours.py                  # draws, deadlines, then reports
+    python benchmarks/service_neighbours.py --only deadlines
     python benchmarks/service_neighbours.py --batch 1000     # batches as long as one likes: refused, or slow
 
 Draws. Four callers decide on a small bandit (K = 10, d = 10), in turns of quiet and of company. In company
 four others decide on a catalogue of 1000 arms, d = 64, and one more sends batches on it, of 62 decisions
 (4,000,000 numbers, the most that a request may ask for by default). The rule, set before any run: the small
 bandit's p99 in company is at most 5 times its quiet p99 of the same run, all turns taken together.
+
+Deadlines. Four callers decide on a small bandit; meanwhile another one takes 1,000 decisions a second, in
+batches of 100, which never get a reward. In turns it is one without deadlines, and one whose decisions are
+learned as missing half a second later. The rule: the small bandit's p99 with deadlines is at most 1.5 times
+that without, all turns taken together.
 
 Reports. Eight callers have a log of 60,000 decisions evaluated, over and over. Meanwhile `/readyz` and
 another bandit's statistics are asked for, one after the other, and a token is revoked half-way. The rule:
@@ -141,6 +147,47 @@ async def draws(port: int, batch: int, turns: int, seconds: float) -> None:
     print(f"small bandit, p99 in company / quiet: {ratio:.2f} (at most 5)", flush=True)
 
 
+async def deadlines(port: int, turns: int, seconds: float) -> None:
+    """A small bandit beside one with 1,000 deadlines a second, and beside one without any."""
+    rng = np.random.default_rng(2)
+    await create(port, "small", SMALL[1])
+    await create(port, "without", SMALL[1])
+    await create(port, "with", SMALL[1], wait=0.5)
+    small = [json.dumps({"arms": rng.normal(size=SMALL).round(6).tolist()}).encode() for _ in range(64)]
+    batch = json.dumps(
+        {"decisions": [{"arms": json.loads(small[i % 64])["arms"]} for i in range(100)]}
+    ).encode()
+    times: dict[str, list[float]] = {"without": [], "with": []}
+    sent = dict.fromkeys(times, 0)
+
+    async def stream(name: str, until: float) -> None:
+        other, due = Connection(port), time.perf_counter()
+        while time.perf_counter() < until:
+            status, _, found = await other.ask("POST", f"/v1/bandits/{name}/decide/batch", batch)
+            assert status == 200, found
+            sent[name] += 100
+            due += 0.1
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+
+    for turn in range(2 * turns):
+        name = ("without", "with")[turn % 2]
+        until = time.perf_counter() + seconds
+        callers = (Connection(port).repeat("POST", DECIDE.format("small"), small, until) for _ in range(4))
+        *found, _ = await asyncio.gather(*callers, stream(name, until))
+        times[name] += [one for answers in found for _, one in answers]
+        await asyncio.sleep(1.0)  # until the last deadline has passed
+    _, _, answer = await Connection(port).ask("GET", "/v1/bandits/with/statistics")
+    passed = json.loads(answer)["deadlines"]["missing"]
+    for name, answers in times.items():
+        rate = sent[name] / (turns * seconds)
+        print(f"{name:8s} {spread(answers)}, beside {rate:.0f} decisions a second", flush=True)
+    ratio = np.percentile(times["with"], 99) / np.percentile(times["without"], 99)
+    print(
+        f"deadlines passed: {passed} of {sent['with']}; p99 with / without: {ratio:.2f} (at most 1.5)",
+        flush=True,
+    )
+
+
 async def reports(port: int, words: list[str], rows: int, seconds: float) -> None:
     """Readiness, statistics and tokens beside evaluations."""
     admin, guest = (
@@ -197,15 +244,21 @@ async def reports(port: int, words: list[str], rows: int, seconds: float) -> Non
 
 
 async def run(args: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder, serving(folder) as (port, _):
-        await draws(port, args.batch, args.turns, args.seconds)
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder, serving(folder) as (port, words):
-        await reports(port, words, args.rows, args.report_seconds)
+    for part in args.only:
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder, serving(folder) as (port, words):
+            if part == "draws":
+                await draws(port, args.batch, args.turns, args.seconds)
+            elif part == "deadlines":
+                await deadlines(port, args.turns, args.seconds)
+            else:
+                await reports(port, words, args.rows, args.report_seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", help="where the databases are (default: the system's temporary folder)")
+    parts = ("draws", "deadlines", "reports")
+    parser.add_argument("--only", nargs="+", default=parts, choices=parts)
     parser.add_argument("--batch", type=int, default=4_000_000 // (LARGE[0] * LARGE[1]))
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=4.0, help="of one turn")

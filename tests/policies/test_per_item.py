@@ -35,7 +35,7 @@ from linmed.policies import (
 )
 from linmed.policies.model_state import FIRST_ROOM, MOST_MODELS
 from linmed.serve.bandit import Bandit
-from linmed.serve.item_table import Catalogue
+from linmed.serve.items import Catalogue
 from tests.policies.block_model import around, compare, sets_of_items, written_out
 from tests.reference.models import FadingModels
 

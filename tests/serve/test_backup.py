@@ -126,18 +126,18 @@ def test_a_copy_takes_the_place_of_nothing_but_an_older_copy(filled: db.Database
     assert "3 decisions" in backup(filled, target)
     with closing(sqlite3.connect(target)) as newer, newer:
         newer.execute("UPDATE decisions SET number = 10 WHERE number = 3")
-    with pytest.raises(DatabaseError, match=r"holds 10 decisions .* more than"):
+    with pytest.raises(DatabaseError, match="no older copy of"):
         backup(filled, target)
     with closing(sqlite3.connect(target)) as foreign, foreign:
         foreign.execute("UPDATE bandits SET name = 'another'")
-    with pytest.raises(DatabaseError, match="no copy of"):
+    with pytest.raises(DatabaseError, match="no older copy of"):
         backup(filled, target)
     for content in (b"", b"notes", b"SQLite format 3\0" + bytes(100)):
         target.write_bytes(content)
-        with pytest.raises(DatabaseError, match="no copy of"):
+        with pytest.raises(DatabaseError, match="no older copy of"):
             backup(filled, target)
         assert target.read_bytes() == content
-    with pytest.raises(DatabaseError, match="database itself"):
+    with pytest.raises(DatabaseError, match="in use"):
         backup(filled, tmp_path / "test.db")
     with pytest.raises(DatabaseError, match="cannot copy"):
         backup(filled, tmp_path / "no such folder" / "copy.db")

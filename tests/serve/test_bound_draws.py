@@ -7,8 +7,6 @@ from linmed import streams
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.serve.bandit import Bandit
 from linmed.serve.decisions import BLOCK, Identifiers
-from linmed.serve.fast_path import Arms, decide_request
-from linmed.serve.schemas import DecideRequest
 from linmed.validation import BadValue
 
 RNG = np.random.default_rng(3)
@@ -61,14 +59,6 @@ def test_arms_that_are_an_array_already_are_looked_through(entry: float) -> None
     arms[2, 1] = entry
     with pytest.raises(BadValue, match="arms"):
         ready(LinMED()).offer(arms, None, None, 100)  # type: ignore[arg-type]
-
-
-def test_a_request_with_nothing_but_arms_can_be_asked_whatever_a_model_can() -> None:
-    assert set(Arms._fields) == set(DecideRequest.model_fields)
-    plain, usual = decide_request(b'{"arms": [[1.0, 2.0]]}'), DecideRequest(arms=[[1.0, 2.0]])
-    assert isinstance(plain, Arms)
-    assert np.array_equal(plain.arms, [[1.0, 2.0]])
-    assert all(getattr(plain, name) == getattr(usual, name) for name in ("arm_ids", "context", "key"))
 
 
 def test_ids_of_decisions_grow_and_their_random_halves_differ() -> None:

@@ -11,12 +11,12 @@ import pytest
 from linmed.features import Category, Features, Number, Scan, Vector
 from linmed.ope import DecisionLog
 from linmed.policies import CatalogueMED
+from linmed.serve.bandit import TOGETHER, Router
 from linmed.serve.client import Client
 from linmed.serve.database import Database
 from linmed.serve.encoding import Joining
 from linmed.serve.importing import import_file
-from linmed.serve.item_table import Catalogue, Rows
-from linmed.serve.routing import TOGETHER, Router
+from linmed.serve.items import Catalogue, Rows
 
 from .serving import Running, application, create, decide, reward, until
 from .test_page import opened

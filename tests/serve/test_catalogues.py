@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve import database as db
-from linmed.serve.database import pack, pack_places, unpack, unpack_places
 from linmed.serve.encoding import Joining
 
 from .serving import application, create, decide, reward
@@ -284,37 +283,6 @@ def test_a_policy_for_one_set_of_arms_begins_anew_with_other_items(app: httpx.Cl
     assert app.get("/v1/bandits/b").json()["policy_version"] == 2
     after = decide(app, context=[])
     assert (after["policy_version"], len(after["probabilities"])) == (2, 4)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "width"),
-    [
-        ([0.0, 1.0, -3.0], 1),
-        ([0.5, 0.25], 2),
-        ([2.0**-30, 1.0], 4),
-        ([0.1, 1e300], 8),
-        ([-0.0, 1.0], 2),
-        ([], 1),
-    ],
-)
-def test_numbers_are_packed_as_narrow_as_they_allow_and_come_back_as_they_were(
-    numbers: list[float], width: int
-) -> None:
-    array = np.array(numbers, dtype=np.float64)
-    content = pack(array)
-    assert len(content) == 1 + width * len(numbers)
-    assert unpack(content).tobytes() == array.tobytes()
-
-
-@pytest.mark.parametrize("count", [3, 256, 300, 70_000])
-def test_places_come_back_in_their_order(count: int) -> None:
-    rng = np.random.default_rng(count)
-    for size in {1, 2, count // 2, min(count, 3000)}:
-        places = rng.permutation(count)[:size].astype(np.uint32)
-        for one in (places, np.sort(places)):
-            content = pack_places(one, count)
-            np.testing.assert_array_equal(unpack_places(content), one)
-            assert len(content) <= 1 + 4 * size
 
 
 def test_items_keep_their_limits_whichever_are_offered(app: httpx.Client) -> None:

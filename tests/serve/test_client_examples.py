@@ -11,8 +11,5 @@ from linmed.serve.client import Client
 def test_examples_of_the_clients_run(app: httpx.Client) -> None:
     url = str(app.base_url)
     with Client(url) as client:
-        found = doctest.DocTestFinder().find(clients, extraglobs={"url": url, "client": client})
-        each = {test.docstring: test for test in found if test.examples}  # both clients have each method's
-        assert len(each) > 20
-        for test in each.values():
+        for test in doctest.DocTestFinder().find(clients, extraglobs={"url": url, "client": client}):
             assert doctest.DocTestRunner().run(test).failed == 0, test.name

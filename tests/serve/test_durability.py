@@ -174,7 +174,7 @@ def test_a_commit_whose_confirmation_is_lost_is_answered_as_the_success_it_was(
         first = answered(*jobs)
         assert first[:3] == [[rows[0]], [rows[1]], rows[2:4]]  # as they were drawn, none of them repeated
         assert [(one["id"], one["repeated"]) for one in first[3]] == [("keyed", True)]
-        given = [Reward(1, [("plain", 1.0)]), Reward(1, [("keyed", 0.5), ("one", 0.0)])]
+        given = [Reward(1, [("plain", 1.0, None)]), Reward(1, [("keyed", 0.5, None), ("one", 0.0, None)])]
         found = [one for answer in answered(*given) for one in answer]
         assert [(one["decision_id"], one["reward"]) for one in found] == [
             ("plain", 1.0),

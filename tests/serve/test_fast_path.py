@@ -1,8 +1,8 @@
 """Requests, each sent twice: as it comes, and with the shorter ways closed. The answers are the same.
 
-The shorter ways are `fast_path` (one decision or reward without ASGI) and `read_large` (bodies read by
-Arrow). Behind each request comes another on the same connection, so that a disagreement on where the first
-ends shows too.
+The shorter ways are `fast_path` (one decision or reward without ASGI) and arms that become arrays without
+pydantic (`schemas.Arms`). Behind each request comes another on the same connection, so that a disagreement
+on where the first ends shows too.
 """
 
 import random
@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from linmed.serve import api as application_module
+from linmed.serve import parsing
 from linmed.serve.fast_path import FastConnection
 from linmed.serve.middleware import Middleware
 
@@ -152,12 +152,8 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.short = True
-        self.granted = self.large = self.sent = 0
-        take, grant, read_large = (
-            FastConnection._taken,
-            FastConnection._granted,
-            application_module.read_large,
-        )
+        self.granted = self.sent = 0
+        take, grant, parse = FastConnection._taken, FastConnection._granted, parsing.parse
 
         def taken(connection: FastConnection) -> Any:
             return take(connection) if self.short else None
@@ -167,15 +163,13 @@ class Ways:
             self.granted += found
             return found
 
-        async def read(*given: Any) -> Any:
-            found = await read_large(*given) if self.short else None
-            self.large += found is not None
-            return found
+        def read(body: bytes, model: Any) -> Any:
+            return parse(body, model) if self.short else model.model_validate_json(body)
 
         monkeypatch.setattr("linmed.serve.scheduling.DEAR", 1.0)  # on a busy machine too decisions are short
         monkeypatch.setattr(FastConnection, "_taken", taken)
         monkeypatch.setattr(FastConnection, "_granted", counted)
-        monkeypatch.setattr(application_module, "read_large", read)
+        monkeypatch.setattr(parsing, "parse", read)
 
     def agree(self, app: httpx.Client, raw: bytes) -> None:
         """Asked again where a busy machine was late: what disagrees by itself does so each time."""
@@ -224,7 +218,6 @@ def test_odd_requests_are_answered_alike_by_both_ways(sqlite: str, monkeypatch: 
             ways.agree(app, request(b"/v1/bandits/archived/reward", body))
     assert ways.sent > 700
     assert ways.granted > 100  # by the fast path
-    assert ways.large > 40
 
 
 def test_strangers_are_told_the_same_by_both_ways_though_their_bodies_never_come(

@@ -214,7 +214,7 @@ def test_the_same_map_again_is_the_same_bandit_and_another_is_not(app: httpx.Cli
     other = Features(context=MAP.context, item=MAP.item, interactions="plain")
     refused = app.post("/v1/bandits", json={**body, "features": other.to_dict()})
     assert refused.status_code == 409
-    assert "features are others" in refused.json()["error"]["message"]
+    assert "features: others there" in refused.json()["error"]["message"]
 
 
 def test_the_client_sends_fields(running: Running) -> None:

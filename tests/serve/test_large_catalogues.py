@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from linmed.serve import database as db
 from linmed.serve import items, schemas, store
 from linmed.serve.errors import Refused
-from linmed.serve.item_table import ROOM, Catalogue, Rows
+from linmed.serve.items import ROOM, Catalogue, Rows
 
 from .serving import application, create, decide, reward, until
 
@@ -85,15 +85,15 @@ def test_a_bandit_is_described_without_its_items_where_they_are_many(app: httpx.
     again = {"name": "b", "dim": WIDTH, "policy": {"policy": "LinMED", "sigma": 0.5}, "reward_range": [0, 1]}
     refused = app.post("/v1/bandits", json=again)
     assert refused.status_code == 409
-    assert "catalogue is given only there" in refused.json()["error"]["message"]
+    assert "catalogue has other items" in refused.json()["error"]["message"]
     some = {"ids": ["x"], "features": [[1.0] * WIDTH]}
     refused = app.post("/v1/bandits", json={**again, "catalogue": some}).json()["error"]["message"]
-    assert f"number of items is {COUNT} there and 1 here" in refused
+    assert "catalogue has other items" in refused
     every = {"ids": [name(k) for k in range(COUNT)], "features": FEATURES.tolist()}
     assert app.post("/v1/bandits", json={**again, "catalogue": every}).status_code == 200
     every["features"][7][0] += 1.0
     refused = app.post("/v1/bandits", json={**again, "catalogue": every}).json()["error"]["message"]
-    assert f"other features of {name(7)}" in refused
+    assert "or other features, there" in refused
 
 
 def test_a_change_reads_and_writes_what_it_changes_and_nothing_else(

@@ -105,11 +105,11 @@ def test_a_reward_that_commits_later_never_has_an_earlier_number(postgres: str) 
 
     def write_fast() -> None:
         with fast.writer.begin() as connection:
-            Group(fast, 0, [Reward(1, [("y", 1.0)])]).write(connection)
+            Group(fast, 0, [Reward(1, [("y", 1.0, None)])]).write(connection)
         finished.set()
 
     with slow.writer.begin() as connection:
-        Group(slow, 0, [Reward(1, [("x", 1.0)])]).write(connection)  # numbered, not yet committed
+        Group(slow, 0, [Reward(1, [("x", 1.0, None)])]).write(connection)  # numbered, not yet committed
         thread = threading.Thread(target=write_fast)
         thread.start()
         assert not finished.wait(0.5)  # the second server waits for the first
@@ -140,7 +140,7 @@ def test_an_engine_passes_every_reward_on_exactly_once_and_in_order(postgres: st
         job = Decide([row(f"d{i}")])
         engines[i % 3].submit(job)
         job.answer.result(300)
-        later = Reward(1, [(f"d{i}", float(i))])
+        later = Reward(1, [(f"d{i}", float(i), None)])
         engines[(i * 7) % 3].submit(later)
         if i % 4 == 0:
             later.answer.result(300)

@@ -12,7 +12,7 @@ from linmed.serve import api, schemas
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
 from linmed.serve.errors import Kind, Refused, place
-from linmed.serve.item_table import Catalogue
+from linmed.serve.items import Catalogue
 from linmed.serve.middleware import STATUS, Caller
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings

@@ -14,11 +14,10 @@ from linmed import streams
 from linmed.policies import EXP2, LinMED, LinTS, Policy
 from linmed.serve import api, schemas
 from linmed.serve.bandit import Bandit
-from linmed.serve.concurrency import Left, Pool, Shared, encoded, unless_left
 from linmed.serve.decisions import row
 from linmed.serve.errors import Refused
-from linmed.serve.item_table import Catalogue
-from linmed.serve.scheduling import ROOM, Scheduler
+from linmed.serve.items import Catalogue
+from linmed.serve.scheduling import ROOM, Left, Pool, Scheduler, Shared, encoded, unless_left
 from linmed.serve.schemas import TrendRequest
 from linmed.serve.server import Server
 

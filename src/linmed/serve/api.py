@@ -7,6 +7,7 @@ has two ways to succeed. `create_app` puts the routes behind the middleware.
 
 import contextlib
 import functools
+import json
 import os
 import re
 import tempfile
@@ -23,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 
 from linmed.insight.drift import drift_of
 from linmed.serve import reports, schemas, store
-from linmed.serve.concurrency import Left, encoded, unless_left
+from linmed.serve.bandits import bandit_view
 from linmed.serve.connections import WebServer
 from linmed.serve.decisions import view
 from linmed.serve.engine import unknown_decision
@@ -55,7 +56,8 @@ from linmed.serve.middleware import (
     error_response,
 )
 from linmed.serve.openapi import PATH, Route, content, document
-from linmed.serve.parsing import body_of, checked, read, read_large
+from linmed.serve.parsing import body_of, checked, read
+from linmed.serve.scheduling import Left, encoded, unless_left
 from linmed.serve.schemas import (
     PREFIX,
     EvaluateRequest,
@@ -67,11 +69,12 @@ from linmed.serve.schemas import (
     TrendView,
 )
 from linmed.serve.server import Server
-from linmed.serve.updates import bandit_view
 
 Grant = TypeVar("Grant", bound=Callable[..., Awaitable[Any]])
 
 PARQUET = "application/vnd.apache.parquet"
+LARGE = 64 * 1024
+"""Bytes: smaller bodies are read faster than a thread wakes up."""
 PIECE = 2**18
 """Bytes of a file that are sent at once."""
 
@@ -126,14 +129,19 @@ async def read_decision(server: Server, name: str, decision_id: str) -> Any:
     row = await server.reading(store.find_decision, bandit.id, decision_id)
     if row is None:
         raise unknown_decision(decision_id)
-    more = ("reward", "time", "reward_time", "arm_count", "absorbed")
-    return {**view(row._mapping), **{name: getattr(row, name) for name in more}}
+    more = ("time", "reward_time", "deadline", "arm_count", "absorbed")
+    told = {
+        "reward": row.assumed if bandit.ignores(row) else row.reward,
+        "missing": row.assumed is not None,
+        "outcomes": None if row.outcomes is None else json.loads(row.outcomes),
+    }
+    return {**view(row._mapping), **{name: getattr(row, name) for name in more}, **told}
 
 
 @in_decisions("POST", "/{name}/reward", schemas.RewardView, takes=schemas.RewardRequest, scope="decide")
 async def reward(server: Server, name: str, given: schemas.RewardRequest) -> Any:
     """Take the reward of one decision: once for each; the same again is no harm, another is a 409."""
-    return (await server.reward(name, [(given.decision_id, given.reward)]))[0]
+    return (await server.reward(name, [given.given]))[0]
 
 
 @in_decisions(
@@ -142,8 +150,7 @@ async def reward(server: Server, name: str, given: schemas.RewardRequest) -> Any
 async def reward_batch(server: Server, name: str, given: schemas.RewardBatch) -> Any:
     """Take several rewards, all or none."""
     few("rewards", given.rewards, server)
-    pairs = [(one.decision_id, one.reward) for one in given.rewards]
-    return {"rewards": await server.reward(name, pairs, "rewards[{}].")}
+    return {"rewards": await server.reward(name, [one.given for one in given.rewards], "rewards[{}].")}
 
 
 def few(field: str, entries: Sequence[Any], server: Server) -> None:
@@ -280,7 +287,7 @@ async def statistics(server: Server, name: str) -> Any:
 async def state(server: Server, name: str) -> Any:
     """Give what this server has learned from the log so far."""
     bandit = await server.bandit(name)
-    arrays = {key: array.copy() for key, array in bandit.state.arrays().items()}
+    arrays = {key: array.copy() for key, array in bandit.arrays().items()}
     counts = {"policy_version": bandit.version, "count": bandit.count, "seq": bandit.seq}
     return {**counts, "theta": bandit.state.theta[0].copy(), "arrays": arrays}
 
@@ -514,8 +521,9 @@ def endpoint(server: Server, route: Route) -> Endpoint:
             given.append(checked("query", dict(request.query_params), asked))
         if route.takes is not None:
             body = await body_of(request)
-            large = await read_large(body, route.takes, server.scheduler.threads)
-            given.append(large or read(body, route.takes))
+            large = len(body) >= LARGE
+            made = await server.scheduler.threads.run(read, body, route.takes) if large else None
+            given.append(made or read(body, route.takes))
         work = route.grant(server, *given)
         try:
             found = await (unless_left(request.receive, work) if route.long else work)

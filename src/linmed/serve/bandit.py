@@ -6,31 +6,136 @@ Errors name the field of the request, as `linmed.validation` does.
 import copy
 import io
 import secrets
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linmed import streams, validation
-from linmed.catalogue_sampler import UNIFORMS
+from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler
+from linmed.control_group import Control, ControlledDecider, onlooker, require_law
 from linmed.core import core
+from linmed.deadlines import Waiting
 from linmed.decider import Decider
 from linmed.decision import Decision
-from linmed.features import Features
+from linmed.features import Features, Scan
 from linmed.item_encoder import Offer as Named
-from linmed.policies.base import Policy
+from linmed.policies import Policy
 from linmed.serve.encoding import Joining, MapName, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
-from linmed.serve.item_table import Catalogue
-from linmed.serve.routing import Router
+from linmed.serve.items import Catalogue
 from linmed.serve.settings import LARGEST
 from linmed.validation import BadValue, Floats
+
+SCANNED = 200
+"""Numbers that an index goes through in the time that a policy takes for one."""
+ROUTED = 3000
+"""Numbers of arms in the time of which a decision by route is made among few items."""
+TOGETHER = 16
+"""Decisions that are made in one pass over the items, so that others wait for no more than these."""
+SHARED = 4
+"""A pass for TOGETHER decisions takes so many times less than one for each."""
+
+
+class Router:
+    """The routes of one version of a catalogue. Index and coreset are made by the first who needs them."""
+
+    def __init__(self, policy: Policy, catalogue: Catalogue, joining: Joining):
+        self.policy, self.catalogue, self.joining = policy, catalogue, joining
+        self._before: Router | None = None
+        self._made: CatalogueSampler | None = None
+        self._lock = threading.Lock()
+
+    def after(self, before: "Router | None") -> None:
+        """Take over what can be used of an earlier version; made now if that one is in use.
+
+        Then those who decide do not wait for it: the earlier version serves meanwhile.
+        """
+        if before is None or before is self:
+            return
+        self._before = before if before.used else before._before
+        if before.used:
+            self.routes()
+
+    @property
+    def used(self) -> bool:
+        """Whether index and coreset are there."""
+        return self._made is not None
+
+    def routes(self) -> CatalogueSampler:
+        """Ready to decide."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+                self._before = None
+            return self._made
+
+    def _make(self) -> CatalogueSampler:
+        before, index, coreset = self._before, Scan(), None
+        if before is not None and before.catalogue.precedes(self.catalogue):
+            old = before.routes()
+            coreset = old.coreset
+            if self.catalogue.largest <= before.catalogue.largest:
+                # Rows larger than all before would have the index write all of them anew, in units in
+                # which the earlier one, that goes on serving, does not read them.
+                index = copy.copy(cast(Scan, old.index))
+        made = CatalogueSampler(self.policy, cast(Any, self.catalogue), index, self._lift, coreset)
+        made.follow()
+        return made
+
+    def _lift(self, context: Floats) -> tuple[Floats, Floats]:
+        return self.joining.products(self.catalogue.width).lift(context)
+
+    def check(self, context: Floats) -> None:
+        """Refuse a context whose products with items may be larger than the service accepts."""
+        largest = self.catalogue.largest * max(1.0, float(np.abs(context).max(initial=0.0)))
+        if largest > LARGEST:
+            text = f"context: its products with items may be {largest:g}; at most {LARGEST:g} is accepted"
+            raise BadValue("context", text)
+
+    def numbers(self, decisions: int = 1) -> int:
+        """Numbers of arms in the time of which so many decisions are made together."""
+        one_pass = self.catalogue.used * self.catalogue.width // SCANNED
+        return decisions * ROUTED + max(SHARED, decisions) * one_pass // SHARED
 
 
 def secure_bits() -> np.random.PCG64:
     """Start a stream of random numbers that nobody can foresee."""
     return streams.bits(secrets.randbits(256), "agent")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a bandit may have besides its policy: a control group, shadow policies, deadlines."""
+
+    control: float = 0.0
+    control_policy: Any = "uniform"
+    """"uniform", the id of an item or the number of an arm, or a policy as JSON."""
+    shadow: Mapping[str, dict[str, Any]] | None = None
+    wait: Waiting | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Options":
+        """Read them from a bandit's settings."""
+        wait = None
+        if settings.get("wait") is not None:
+            wait = Waiting(**{name: settings[name] for name in ("wait", "missing", "early", "late")})
+        told = ("control", "control_policy", "shadow")
+        return cls(**{name: settings[name] for name in told if name in settings}, wait=wait)
+
+    def groups(self, dim: int) -> dict[str, Any] | None:
+        """Make the control group and the shadow policies, before any reward; None where there is neither."""
+        if not self.control and not self.shadow:
+            return None
+        control, law = None, self.control_policy
+        if self.control and isinstance(law, Mapping):
+            control = Control(self.control, decider=onlooker(Policy.from_dict(law), dim), learns=True)
+        elif self.control:
+            control = Control(self.control, item=None if law == "uniform" else law)
+        shadows = {name: onlooker(Policy.from_dict(one), dim) for name, one in (self.shadow or {}).items()}
+        return {"control": control, "shadows": shadows}
 
 
 @dataclass(kw_only=True)
@@ -49,6 +154,7 @@ class Bandit:
     features: Features | None = None
     """Instead of `map`."""
     reward_range: tuple[float, float] | None = None
+    options: Options = Options()
     catalogue: Catalogue | None = None
     seq: int = 0
     """The last reward that has been considered."""
@@ -61,20 +167,30 @@ class Bandit:
 
     def __post_init__(self) -> None:
         self.joining = Joining(self.dim, self.map, self.features)
-        self.begin(self.policy)
+        self.decider = self._decider()
         if self.keeps:
             self._fix_arms()
         if self.policy.capabilities.by_route and self.catalogue is not None:
             self.router = Router(self.policy, self.catalogue, self.joining)
 
     def begin(self, policy: Policy) -> None:
-        """Start with a policy, before any reward."""
-        self.policy = policy
+        """Start with a policy alone, before any reward."""
+        self.policy, self.options = policy, Options(wait=self.options.wait)
         self.decider = self._decider()
 
-    def _decider(self, state: Any = None) -> Decider:
-        uniforms = UNIFORMS if self.policy.capabilities.by_route else None
-        return Decider(self.policy, self.dim, secure_bits(), state=state, uniforms=uniforms)
+    def _decider(self, like: Decider | None = None) -> Decider:
+        """Make a decision maker before any reward, or with copies of the states of another one."""
+        by_route, others = self.policy.capabilities.by_route, self.options.groups(self.dim)
+        state = None if like is None else like.state.copy()
+        if others is None:
+            uniforms = UNIFORMS if by_route else None
+            return Decider(self.policy, self.dim, secure_bits(), state=state, uniforms=uniforms)
+        require_law("control" if self.options.control else "shadow", self.policy, self.policy, by_route)
+        made = ControlledDecider(self.policy, self.dim, secure_bits(), state=state, **others)
+        if like is not None:
+            for mine, theirs in zip(learners(made), learners(like), strict=True):
+                mine.state.restore({name: array.copy() for name, array in theirs.state.arrays().items()})
+        return made
 
     @property
     def state(self) -> Any:
@@ -156,7 +272,7 @@ class Bandit:
                 yield next(found)
             else:
                 named = None
-                if self.policy.by_item and offer.ids is not None:
+                if offer.ids is not None and (self.policy.by_item or type(self.decider) is not Decider):
                     named = Named(offer.vectors, offer.ids, None, None)
                 yield self.decider.decide(offer.vectors, named)
 
@@ -184,7 +300,7 @@ class Bandit:
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""
         twin = copy.copy(self)
-        twin.decider = self._decider(self.state.copy())
+        twin.decider = self._decider(self.decider)
         return twin
 
     def take_notes(self, before: Any, after: Any) -> None:
@@ -224,10 +340,20 @@ class Bandit:
         One that the policy cannot learn from is left out: another server may have taken it while it did not
         yet know of a change of policy.
         """
-        accepted = self.policy.accepts(rewards)
-        if not accepted.all():
-            features, rewards, times = features[accepted], rewards[accepted], times[accepted]
-        self.policy.learn_at(self.state, features, rewards, np.zeros(len(rewards), dtype=np.int64), times)
+        for one in learners(self.decider):
+            can = one.policy.accepts(rewards)
+            told = (features, rewards, times) if can.all() else (features[can], rewards[can], times[can])
+            one.policy.learn_at(one.state, *told[:2], np.zeros(len(told[1]), dtype=np.int64), told[2])
+        self.since_snapshot += len(rewards)
+
+    def correct(self, features: Floats, rewards: Floats) -> None:
+        """Absorb rewards that came after their deadline in place of what was assumed, if that is wanted."""
+        wait = self.options.wait
+        if wait is not None and wait.late == "correct":
+            for row, reward in zip(features, rewards.tolist(), strict=True):
+                for one in learners(self.decider):
+                    if one.policy.accepts(np.array([reward])).all():
+                        one.correct(row.tobytes(), wait.missing, reward)
         self.since_snapshot += len(rewards)
 
     def check_reward(self, reward: float) -> None:
@@ -238,20 +364,45 @@ class Bandit:
             low, high = self.reward_range
             text = f"reward must lie in this bandit's reward_range [{low:g}, {high:g}], got {reward!r}"
             raise BadValue("reward", text)
-        self.policy.check_rewards(reward)
+        self.decider.check_reward(reward)
+
+    def ignores(self, row: Any) -> bool:
+        """Whether the reward of a row came after its deadline and does not count (`store.REWARDED`)."""
+        return (
+            row.assumed is not None and self.options.wait is not None and self.options.wait.late == "ignore"
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        """The state's arrays, and behind them those of the states beside it."""
+        first, *others = learners(self.decider)
+        more = {
+            f"group_{i}_{name}": a for i, one in enumerate(others) for name, a in one.state.arrays().items()
+        }
+        return {**first.state.arrays(), **more}
 
     def save(self) -> bytes:
         """The state as npz."""
         file = io.BytesIO()
-        np.savez(file, **self.state.arrays())
+        np.savez(file, **self.arrays())
         return file.getvalue()
 
     def load(self, content: bytes, seq: int) -> None:
         """The state that `save` wrote, which holds the rewards up to `seq`."""
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        self.state.restore(arrays)
+        first, *others = learners(self.decider)
+        for i, one in enumerate(others):
+            start = f"group_{i}_"
+            own = [name for name in arrays if name.startswith(start)]
+            one.state.restore({name.removeprefix(start): arrays.pop(name) for name in own})
+        first.state.restore(arrays)
         self.seq = seq
+
+
+def learners(decider: Decider) -> list[Decider]:
+    """List all that learn from the rewards: a decision maker, and those beside it."""
+    own = [decider]
+    return own if type(decider) is Decider else [*own, *(one for _, one in cast(Any, decider).learners())]
 
 
 def few(field: str, number: int, most: int) -> None:

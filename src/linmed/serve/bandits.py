@@ -1,36 +1,40 @@
-"""Make and change bandits: what is wanted is tried, written by the engine, and then served."""
+"""Make, change and show bandits: what is wanted is tried, written by the engine, and then served."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from linmed.control_group import control_group
+from linmed.deadlines import Waiting
+from linmed.features import Number
 from linmed.policies import Policy
 from linmed.serve import store
-from linmed.serve.bandit import Bandit, as_policy
-from linmed.serve.concurrency import Pool
+from linmed.serve.bandit import Bandit, Options, as_policy
 from linmed.serve.database import Database
+from linmed.serve.encoding import Joining, as_catalogue, as_features
 from linmed.serve.engine import Call, Engine
-from linmed.serve.errors import Refused, refusing
-from linmed.serve.item_table import Catalogue
-from linmed.serve.items import Version, put_items, remove_item, remove_items, replace_catalogue
-from linmed.serve.memory import Memory
-from linmed.serve.schemas import BanditChange, CatalogueBody, NewBandit
-from linmed.serve.updates import (
-    bandit_view,
-    catalogue_of,
-    check_models,
-    check_range,
-    joining_of,
-    listed,
-    new_catalogue,
-    new_version,
-    settings_of,
-    try_bandit,
+from linmed.serve.errors import INPUT, Refused, field_of, place, refusing
+from linmed.serve.items import (
+    MOST_AT_ONCE,
+    Catalogue,
+    Version,
+    page,
+    present_catalogue,
+    put_items,
+    remove_item,
+    remove_items,
+    replace_catalogue,
 )
+from linmed.serve.memory import Memory
+from linmed.serve.scheduling import Pool
+from linmed.serve.schemas import LISTED, BanditChange, CatalogueBody, NewBandit
+from linmed.serve.settings import LARGEST
+from linmed.validation import BadValue
 
 T = TypeVar("T")
 
@@ -57,34 +61,24 @@ class Bandits:
             joining = joining_of(new)
             check_models(policy, joining)
             catalogue = await self.threads.run(catalogue_of, new.catalogue, joining)
-            await self._try(joining.dim, policy, catalogue)
-        settings = settings_of(new, joining)
+            check_options(new, policy, joining.dim, catalogue)
+            settings = settings_of(new, joining)
+            await self._try(joining.dim, policy, catalogue, Options.of(settings))
 
         def write(connection: Connection) -> tuple[bool, dict[str, Any]]:
             row = store.find_bandit(connection, new.name)
             if row is None:
                 store.add_bandit(connection, new.name, joining.dim, json.dumps(settings), policy, catalogue)
                 return True, bandit_view(connection, new.name)
-            there = bandit_view(connection, new.name)
-            if row.catalogue is not None and there["catalogue"] is None:
-                same = catalogue is not None and catalogue.count == row.item_count
-                there["catalogue"] = (
-                    listed(connection, row, row.item_count) if same else {"items": row.item_count}
-                )
-            here = {
-                "dim": joining.dim,
-                "features": None,
-                "policy": policy.to_dict(),
-                "catalogue": catalogue and {"ids": catalogue.names, "features": catalogue.features.tolist()},
-                **settings,
-            }
+            there, old = bandit_view(connection, new.name), present_catalogue(connection, row)
+            here = {**there, "dim": joining.dim, "policy": policy.to_dict(), "archived": False, **settings}
             other = differences(there, here)
-            if row.archived:
-                other.insert(0, "it is archived there")
-            if other:
+            same = old is catalogue if old is None or catalogue is None else catalogue.same_items(old)
+            if other or not same:
+                other += [] if same else ["catalogue has other items, or other features, there than here"]
                 message = f"name: a bandit {new.name!r} exists with other settings: {'; '.join(other)}"
                 raise Refused("conflict", message, "name")
-            return False, bandit_view(connection, new.name)
+            return False, there
 
         created, view = await self._writing(write)
         await self.find(new.name)
@@ -97,7 +91,9 @@ class Bandits:
             policy = None if change.policy is None else as_policy(change.policy)
             check_range(change.reward_range)
             catalogue = await self.threads.run(catalogue_of, change.catalogue, bandit.joining)
-            await self._try(bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue)
+            await self._try(
+                bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue, bandit.options
+            )
 
         def write(connection: Connection) -> tuple[int, dict[str, Any]]:
             row = store.the_bandit(connection, name)
@@ -158,9 +154,9 @@ class Bandits:
         await self.memory.load(bandit.name, revision)
         return {"catalogue_version": written.catalogue, "items": written.item_count}
 
-    async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
+    async def _try(self, *given: Any) -> None:
         """Refuse what could not serve; other bandits are served meanwhile."""
-        await self.threads.run(try_bandit, dim, policy, catalogue)
+        await self.threads.run(try_bandit, *given)
 
     async def _writing(self, write: Callable[[Connection], T]) -> T:
         """Run write(connection) in a transaction of the engine."""
@@ -179,63 +175,159 @@ class Bandits:
         return written
 
 
-# In what two descriptions of a bandit differ
-
-SHOWN = 5
-"""Items of a kind that are named; more are counted."""
-
-Description = Mapping[str, Any]
-
-
-def differences(there: Description, here: Description) -> list[str]:
-    """Name each difference in a sentence; none if both describe the same bandit."""
-    found = [_values("dim", there["dim"], here["dim"])]
-    found += _policies(there["policy"], here["policy"])
-    same = there.get("features") == here.get("features")
-    found.append("" if same else "features are others there than here")
-    found += [_values(name, there[name], here[name]) for name in ("map", "reward_range", "log_arms")]
-    found.append(_catalogues(there["catalogue"], here["catalogue"]))
-    return [one for one in found if one]
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """Say in what two descriptions of a bandit differ, a sentence for each setting; policies by parameter."""
+    found = []
+    for name, value in here.items():
+        old, shorter = there[name], name in ("features", "shadow")
+        if name == "policy" and old["policy"] == value["policy"]:
+            both = [{f"policy.{key}": one.get(key) for key in {**old, **value}} for one in (old, value)]
+            found += differences(*both)
+        elif old != value:
+            old, value = (old["policy"], value["policy"]) if name == "policy" else (old, value)
+            said = f"{name} is {old} there and {value} here"
+            found.append(f"{name}: others there than here" if shorter else said)
+    return found
 
 
-def _values(name: str, there: Any, here: Any) -> str:
-    return "" if there == here else f"{name} is {_shown(there)} there and {_shown(here)} here"
+def bandit_view(connection: Connection, name: str) -> dict[str, Any]:
+    """A bandit as the API shows it."""
+    row = store.the_bandit(connection, name)
+    return {
+        "name": row.name,
+        "dim": row.dim,
+        "policy": json.loads(row.config),
+        "policy_name": row.policy_name,
+        "policy_version": row.version,
+        "catalogue": listed(connection, row),
+        "catalogue_version": row.catalogue,
+        "items": row.item_count or 0,
+        "features": None,
+        **json.loads(row.settings),
+        "archived": row.archived,
+        "created": row.created,
+    }
 
 
-def _shown(value: Any) -> str:
-    return "not given" if value is None else str(value)
+def listed(connection: Connection, row: Row[Any], most: int = LISTED) -> dict[str, Any] | None:
+    """The catalogue of the bandit of this row, if it has one of at most so many items."""
+    if row.catalogue is None or row.item_count > most:
+        return None
+    found = page(connection, row.id, row.catalogue, most)
+    return {"ids": found.ids, "features": found.features}
 
 
-def _policies(there: Description, here: Description) -> list[str]:
-    if there["policy"] != here["policy"]:
-        return [_values("policy", there["policy"], here["policy"])]
-    names = dict.fromkeys([*there, *here])
-    return [_values(f"policy.{name}", there.get(name), here.get(name)) for name in names]
+def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[str, Any]:
+    """Write the next version of a bandit's policy; what changes in its row."""
+    if store.origin(connection, row.id) is not None:
+        text = (
+            f"policy: bandit {row.name!r} was imported from an agent's file; the rewards that the agent had "
+            "learned from are not in the log, so no other policy could learn from them"
+        )
+        raise Refused("conflict", text, "policy")
+    for values in store.reward_values(connection, row.id):
+        try:
+            policy.check_rewards(values)
+        except BadValue as error:
+            text = f"policy: {policy.name} cannot learn from the rewards that the log has ({error})"
+            raise Refused("conflict", text, "policy") from None
+    store.add_policy(connection, row.id, row.version + 1, policy)
+    return {"version": row.version + 1}
 
 
-def _catalogues(there: Description | None, here: Description | None) -> str:
-    if there is None or here is None:
-        return "" if there is here else f"catalogue is given only {'here' if there is None else 'there'}"
-    if "items" in there:
-        return _values("number of items", there["items"], len(here["ids"]))
-    old, new = (dict(zip(one["ids"], one["features"], strict=True)) for one in (there, here))
-    said = [
-        _items([name for name in old if name not in new], "missing"),
-        _items([name for name in new if name not in old], "new"),
-    ]
-    items = f"catalogue has other items ({', '.join(filter(None, said))})" if any(said) else ""
-    other = _items([name for name in new if name in old and list(old[name]) != list(new[name])], "")
-    features = f"catalogue has other features of {other}" if other else ""
-    order = "" if items or list(old) == list(new) else "catalogue has its items in another order"
-    return "; ".join(filter(None, [items, features, order]))
+def new_catalogue(
+    connection: Connection, row: Row[Any], version: Version, already: bool = False
+) -> dict[str, Any]:
+    """What changes in a bandit's row with a version of its catalogue that has been written.
+
+    A policy that works for one set of arms begins anew with another: its next version, unless there is one
+    `already`.
+    """
+    if version.catalogue == row.catalogue:
+        return {}
+    policy = store.policy_of(row)
+    anew = not policy.learns_from_arms and not already
+    if anew and version.item_count > MOST_AT_ONCE:
+        text = f"{policy.name} decides among one set of arms, of at most {MOST_AT_ONCE} items"
+        raise Refused("invalid", f"ids: {text}, this would have {version.item_count}", "ids")
+    return {**version._asdict(), **(new_version(connection, row, policy) if anew else {})}
 
 
-def _items(names: Sequence[str], state: str) -> str:
-    """Say `a and b are missing`, or the names alone where there is no state; empty for none."""
-    if not names:
-        return ""
-    named, rest = list(names[:SHOWN]), len(names) - SHOWN
-    if rest > 0:
-        named.append(f"{rest} more")
-    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-    return f"{listed} {'is' if len(named) == 1 else 'are'} {state}" if state else listed
+def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None, options: Options) -> None:
+    """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
+    try:
+        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue, options=options).make_ready()
+    except INPUT as error:
+        field = field_of(error) or "policy"
+        if field.startswith(("control", "shadow")):
+            raise
+        field = "catalogue" if field in ("catalogue", "arms") else "policy"
+        raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
+
+
+def catalogue_of(given: CatalogueBody | None, joining: Joining) -> Catalogue | None:
+    """The catalogue of a request, checked."""
+    return None if given is None else as_catalogue(given.ids, given.features, joining)
+
+
+def joining_of(new: NewBandit) -> Joining:
+    """How arms are made by a request for a new bandit: by `features`, or by `map` and `dim`."""
+    if new.features is None:
+        if new.dim is None:
+            raise BadValue("dim", "dim is missing")
+        return Joining(new.dim, new.map)
+    features = as_features(new.features)
+    if "map" in new.model_fields_set:
+        raise BadValue("map", "map: goes with dim; here features say how context and items are joined")
+    if new.dim not in (None, features.dim):
+        raise BadValue("dim", f"dim must be {features.dim} by these features, or be left out, got {new.dim}")
+    return Joining(features.dim, None, features)
+
+
+def check_models(policy: Policy, joining: Joining) -> None:
+    """Refuse features whose first number could not be that of an item's model."""
+    features = joining.features
+    if not policy.capabilities.per_item or features is None:
+        return
+    first = features.item[0] if features.item else None
+    all_meet = features.interactions in ("outer", "shrunk")
+    if all_meet or not isinstance(first, Number) or first.scale is not None:
+        wanted = "item must begin with Number('model', scale=None), and interactions must be 'plain' or pairs"
+        text = f"features: {type(policy).__name__} reads the number of an item's model first: {wanted}"
+        raise BadValue("features", text)
+
+
+def settings_of(new: NewBandit, joining: Joining) -> dict[str, Any]:
+    """What is kept of a request for a new bandit beside dimension, policy and catalogue."""
+    features = joining.features
+    made = {"map": joining.map} if features is None else {"map": None, "features": features.to_dict()}
+    settings: dict[str, Any] = {**made, "reward_range": new.reward_range, "log_arms": new.log_arms}
+    for name in ("control", "control_policy", "shadow", "wait", "missing", "early", "late"):
+        settings[name] = getattr(new, name)
+    return settings
+
+
+def check_options(new: NewBandit, policy: Policy, dim: int, catalogue: Catalogue | None) -> None:
+    """Refuse a control group, shadow policies or deadlines that cannot be; `wait` becomes seconds."""
+    law = new.control_policy
+    given = as_policy(law, "control_policy") if isinstance(law, dict) else law
+    control_group(new.control, given, dim, None if catalogue is None else catalogue.names)
+    for name, one in (new.shadow or {}).items():
+        as_policy(one, place("shadow", name))
+    waiting = Waiting.of(new.wait, new.missing, new.early, new.late)
+    if waiting is None:
+        return
+    new.wait = waiting.wait
+    low, high = new.reward_range or (-LARGEST, LARGEST)
+    if not low <= waiting.missing <= high or not policy.accepts(np.array([waiting.missing])).all():
+        text = f"missing must be a reward within reward_range that the policy takes, got {waiting.missing:g}"
+        raise BadValue("missing", text)
+
+
+def check_range(reward_range: list[float] | None) -> None:
+    """Lowest < highest."""
+    if reward_range is not None and not -LARGEST <= reward_range[0] < reward_range[1] <= LARGEST:
+        text = (
+            f"reward_range must be [lowest, highest], such as [0, 1], within ±{LARGEST:g}, got {reward_range}"
+        )
+        raise BadValue("reward_range", text)

@@ -24,6 +24,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from numpy.typing import ArrayLike
 
+from linmed.deadlines import Waiting
 from linmed.question import CONFIDENCE, INTERVAL, Course, asks, in_json
 
 __all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError"]
@@ -60,6 +61,10 @@ class ServedDecision:
     repeated: bool
     fallback: bool = False
     """Whether what was proposed from a catalogue was not accepted, and the best item known is played."""
+    control: bool | None = None
+    """Whether the control group's law drew the arm; None where there is no control group."""
+    shadow: dict[str, float] | None = None
+    """How probable the arm was to each shadow policy."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Call(Generic[T]):
 class Requests:
     """What can be asked of the service.
 
-    In the examples `client` is a `linmed.serve.client.Client`; those of `AsyncClient` are awaited.
+    Examples are in the docstring of `Client`.
     """
 
     def create(
@@ -93,17 +98,27 @@ class Requests:
         features: Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
         log_arms: bool = True,
+        control: float = 0.0,
+        control_policy: str | int | Mapping[str, Any] = "uniform",
+        shadow: Mapping[str, Mapping[str, Any]] | None = None,
+        wait: float | str | timedelta | None = None,
+        missing: float = 0.0,
+        early: str = Waiting.early,
+        late: str = Waiting.late,
     ) -> Call[dict[str, Any]]:
         """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it.
 
-        `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`.
-
-        >>> from linmed import LinMED
-        >>> bandit = client.create("teas", dim=2, policy=LinMED(sigma=0.5).to_dict(), reward_range=(0, 1))
-        >>> bandit["name"], bandit["policy"]["sigma"]
-        ('teas', 0.5)
+        `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`. The options from
+        `control` on are those of `linmed.Agent`; policies among them as `Policy.to_dict()` gives them.
         """
-        body: dict[str, Any] = {"name": name, "log_arms": log_arms}
+        body: dict[str, Any] = {"name": name, "log_arms": log_arms, "control": control}
+        body["control_policy"] = (
+            control_policy if isinstance(control_policy, (str, int)) else dict(control_policy)
+        )
+        body |= {"missing": missing, "early": early, "late": late}
+        body["wait"] = wait.total_seconds() if isinstance(wait, timedelta) else wait
+        if shadow is not None:
+            body["shadow"] = {one: dict(policy) for one, policy in shadow.items()}
         body |= {"dim": dim, "map": map} if features is None else {"features": dict(features)}
         if policy is not None:
             body["policy"] = dict(policy)
@@ -114,72 +129,33 @@ class Requests:
         return Call("POST", "/v1/bandits", _object, body, timeout=PREPARING)
 
     def bandits(self) -> Call[list[dict[str, Any]]]:
-        """Every bandit in a line, by name.
-
-        >>> bandit = client.create("listed", dim=2)
-        >>> "listed" in [bandit["name"] for bandit in client.bandits()]
-        True
-        """
+        """Every bandit in a line, by name."""
         return Call("GET", "/v1/bandits", _list)
 
     def bandit(self, name: str) -> Call[dict[str, Any]]:
-        """Its settings.
-
-        >>> bandit = client.create("described", dim=2)
-        >>> client.bandit("described")["dim"]
-        2
-        """
+        """Its settings."""
         return Call("GET", _path(name), _object)
 
     def change(self, /, name: str, **changes: Any) -> Call[dict[str, Any]]:
-        """Change policy, catalogue, reward_range or archived.
-
-        >>> bandit = client.create("changed", dim=2)
-        >>> client.change("changed", policy={"policy": "LinMED", "sigma": 0.3})["policy"]["sigma"]
-        0.3
-        """
+        """Change policy, catalogue, reward_range or archived."""
         if changes.get("catalogue") is not None:
             changes["catalogue"] = _catalogue(changes["catalogue"])
         return Call("PATCH", _path(name), _object, changes, timeout=PREPARING)
 
     def archive(self, name: str) -> Call[dict[str, Any]]:
-        """No more decisions; the log stays, and late rewards are taken.
-
-        >>> bandit = client.create("old", dim=2)
-        >>> client.archive("old")["archived"]
-        True
-        """
+        """No more decisions; the log stays, and late rewards are taken."""
         return Call("DELETE", _path(name), _object)
 
     def put_item(self, name: str, id: str, features: ArrayLike | Mapping[str, Any]) -> Call[dict[str, Any]]:
-        """Add an item to the catalogue, or give it other features.
-
-        >>> bandit = client.create("shop", dim=2, catalogue={"tea": [1, 0]})
-        >>> answer = client.put_item("shop", "coffee", [0, 1])
-        >>> client.catalogue("shop")["ids"]
-        ['tea', 'coffee']
-        """
+        """Add an item to the catalogue, or give it other features."""
         return Call("PUT", _path(name, "items", id), _object, {"features": _row(features)})
 
     def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
-        """Add items, or change their features; what is not named stays.
-
-        >>> bandit = client.create("shop-2", dim=2, catalogue={"tea": [1, 0]})
-        >>> answer = client.put_items("shop-2", {"coffee": [0, 1], "milk": [0.6, 0.8]})
-        >>> client.catalogue("shop-2")["ids"]
-        ['tea', 'coffee', 'milk']
-        """
+        """Add items, or change their features; what is not named stays."""
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
     def delete_items(self, name: str, ids: Iterable[str]) -> Call[dict[str, Any]]:
-        """Take items out of the catalogue, all or none; what is out already is no mistake.
-
-        >>> items = {"tea": [1, 0], "coffee": [0, 1], "milk": [1, 1]}
-        >>> bandit = client.create("shop-5", dim=2, catalogue=items)
-        >>> answer = client.delete_items("shop-5", ["tea", "milk"])
-        >>> client.catalogue("shop-5")["ids"]
-        ['coffee']
-        """
+        """Take items out of the catalogue, all or none; what is out already is no mistake."""
         return Call("POST", _path(name, "items", "remove"), _object, {"ids": list(ids)})
 
     def catalogue(
@@ -188,23 +164,13 @@ class Requests:
         """The items as they are now, or as a decision of `catalogue_version` saw them, at most 10,000.
 
         Where there are more, `next` of the answer is to be given as `after`, with the answer's `version`.
-
-        >>> bandit = client.create("shop-3", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
-        >>> client.catalogue("shop-3", limit=1)["ids"]
-        ['tea']
         """
         path = _path(name, "catalogue", *([] if version is None else [str(version)]))
         asked = {key: value for key, value in {"limit": limit, "after": after}.items() if value is not None}
         return Call("GET", f"{path}?{urlencode(asked)}" if asked else path, _object)
 
     def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
-        """Take an item out of the catalogue; decisions for it stay in the log.
-
-        >>> bandit = client.create("shop-4", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
-        >>> answer = client.delete_item("shop-4", "tea")
-        >>> client.catalogue("shop-4")["ids"]
-        ['coffee']
-        """
+        """Take an item out of the catalogue; decisions for it stay in the log."""
         return Call("DELETE", _path(name, "items", id), _object)
 
     def decide(
@@ -216,14 +182,7 @@ class Requests:
         context: ArrayLike | Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Call[ServedDecision]:
-        """One decision among `arms` (K, d), or among the catalogue's.
-
-        >>> bandit = client.create("asked", dim=2)
-        >>> first = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
-        >>> again = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
-        >>> first.repeated, again.repeated, first.id == again.id
-        (False, True, True)
-        """
+        """One decision among `arms` (K, d), or among the catalogue's."""
         body = _wanted(arms, arm_ids, context, key)
         return Call("POST", _path(name, "decide"), lambda answer: _decision(answer.json()), body)
 
@@ -239,11 +198,6 @@ class Requests:
         """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
 
         Whatever is given has one entry for each decision; None stands for what a decision does without.
-
-        >>> bandit = client.create("asked-often", dim=2)
-        >>> made = client.decide_batch("asked-often", [[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0]]])
-        >>> [len(decision.probabilities) for decision in made]
-        [2, 1]
         """
         given = {"sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys}
         columns = {what: list(each) for what, each in given.items() if each is not None}
@@ -255,57 +209,35 @@ class Requests:
         body = {"decisions": [_wanted(*one) for one in zip(*every, strict=True)]}
         return Call("POST", _path(name, "decide", "batch"), _decisions, body)
 
-    def reward(self, name: str, decision: ServedDecision | str, reward: float) -> Call[None]:
-        """The reward of one decision.
-
-        >>> bandit = client.create("paid", dim=2)
-        >>> decision = client.decide("paid", [[1.0, 0.0], [0.6, 0.8]])
-        >>> client.reward("paid", decision, 1.0)
-        >>> client.decision("paid", decision)["reward"]
-        1.0
-        """
-        return Call("POST", _path(name, "reward"), _nothing, _reward(decision, reward))
+    def reward(
+        self,
+        name: str,
+        decision: ServedDecision | str,
+        reward: float,
+        *,
+        outcomes: Mapping[str, float] | None = None,
+    ) -> Call[None]:
+        """The reward of one decision; `outcomes` are further numbers by name, logged and not learned."""
+        body = _reward(decision, reward)
+        if outcomes is not None:
+            body["outcomes"] = {one: float(value) for one, value in outcomes.items()}
+        return Call("POST", _path(name, "reward"), _nothing, body)
 
     def reward_batch(self, name: str, pairs: Iterable[tuple[ServedDecision | str, float]]) -> Call[None]:
-        """The rewards of several decisions, all or none.
-
-        >>> bandit = client.create("paid-often", dim=1)
-        >>> made = client.decide_batch("paid-often", [[[1.0]], [[0.5]]])
-        >>> client.reward_batch("paid-often", [(made[0], 1.0), (made[1].id, 0.0)])
-        >>> client.statistics("paid-often")["rewards"]
-        2
-        """
+        """The rewards of several decisions, all or none."""
         body = {"rewards": [_reward(decision, reward) for decision, reward in pairs]}
         return Call("POST", _path(name, "reward", "batch"), _nothing, body)
 
     def decision(self, name: str, decision: ServedDecision | str) -> Call[dict[str, Any]]:
-        """A decision as the log has it, with its reward.
-
-        >>> bandit = client.create("kept", dim=1)
-        >>> decision = client.decide("kept", [[1.0], [0.5]])
-        >>> client.decision("kept", decision.id)["arm"] == decision.arm
-        True
-        """
+        """A decision as the log has it, with its reward."""
         return Call("GET", _path(name, "decisions", _identifier(decision)), _object)
 
     def statistics(self, name: str) -> Call[dict[str, Any]]:
-        """Counts, shares and curves.
-
-        >>> bandit = client.create("counted", dim=1)
-        >>> decision = client.decide("counted", [[1.0], [0.5]])
-        >>> client.statistics("counted")["decisions"]
-        1
-        """
+        """Counts, shares and curves."""
         return Call("GET", _path(name, "statistics"), _object)
 
     def state(self, name: str) -> Call[dict[str, Any]]:
-        """What the server has learned.
-
-        >>> bandit = client.create("learned", dim=1, policy={"policy": "LinMED"})
-        >>> client.reward("learned", client.decide("learned", [[1.0]]), 1.0)
-        >>> client.state("learned")["theta"]
-        [0.5]
-        """
+        """What the server has learned."""
         return Call("GET", _path(name, "state"), _object)
 
     @asks()
@@ -319,15 +251,7 @@ class Requests:
         reward_range: tuple[float, float] | None = None,
         **options: Unpack[Course],
     ) -> Call[dict[str, Any]]:
-        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it.
-
-        >>> bandit = client.create("judged", dim=1, reward_range=(0, 1))
-        >>> for decision in client.decide_batch("judged", [[[1.0], [0.5]]] * 20):
-        ...     client.reward("judged", decision, 1.0)
-        >>> answer = client.evaluate("judged", ["logged"])
-        >>> [(row["target"], row["estimate"]) for row in answer["results"]]
-        [('logged', 1.0)]
-        """
+        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it."""
         given = {**options, "interval": interval, "confidence": confidence, "reward_range": reward_range}
         body: dict[str, Any] = {what: in_json(what, value) for what, value in given.items()}
         body |= {"targets": list(targets), "estimators": list(estimators)}
@@ -336,14 +260,7 @@ class Requests:
     def trend(
         self, name: str, *, missing: str | float = "stop", mature: float | timedelta | None = None
     ) -> Call[dict[str, Any]]:
-        """Which policy is better, how sure that is, and whether the log is sound: what the page shows.
-
-        >>> bandit = client.create("watched", dim=1, reward_range=(0, 1))
-        >>> for decision in client.decide_batch("watched", [[[1.0], [0.5]]] * 20):
-        ...     client.reward("watched", decision, 1.0)
-        >>> client.trend("watched")["judged"]
-        20
-        """
+        """Which policy is better, how sure that is, and whether the log is sound: what the page shows."""
         body = {"missing": missing, "mature": in_json("mature", mature)}
         return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
 
@@ -357,12 +274,7 @@ class Requests:
         delta: float = 0.05,
         epsilon: float = 0.0,
     ) -> Call[dict[str, Any]]:
-        """Which items of the catalogue, or which of these arms (K, d), can still be the best?
-
-        >>> bandit = client.create("tested", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
-        >>> client.verdict("tested")["decided"]
-        False
-        """
+        """Which items of the catalogue, or which of these arms (K, d), can still be the best?"""
         if arms is None and arm_ids is None and context is None:
             path = f"{_path(name, 'verdict')}?delta={delta}&epsilon={epsilon}"
             return Call("GET", path, _object, timeout=REPORTING)
@@ -371,37 +283,15 @@ class Requests:
         return Call("POST", _path(name, "verdict"), _object, body, timeout=REPORTING)
 
     def drift(self, name: str) -> Call[dict[str, Any]]:
-        """Has the world changed, and when? For a policy that forgets.
-
-        >>> policy = {"policy": "Forgetful", "base": {"policy": "LinMED"}}
-        >>> bandit = client.create("drifting", dim=1, policy=policy)
-        >>> client.drift("drifting")["changed"]
-        False
-        """
+        """Has the world changed, and when? For a policy that forgets."""
         return Call("GET", _path(name, "drift"), _object)
 
     def arms(self, name: str) -> Call[dict[str, Any]]:
-        """The catalogue with every item's estimate and interval.
-
-        >>> bandit = client.create("offered", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
-        >>> answer = client.arms("offered")
-        >>> answer["count"], [row["id"] for row in answer["arms"]]
-        (2, ['tea', 'coffee'])
-        """
+        """The catalogue with every item's estimate and interval."""
         return Call("GET", _path(name, "arms"), _object)
 
     def export(self, name: str, path: str | Path) -> Call[None]:
-        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads.
-
-        >>> import tempfile
-        >>> from linmed.ope import DecisionLog
-        >>> bandit = client.create("exported", dim=1)
-        >>> decision = client.decide("exported", [[1.0], [0.5]])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     client.export("exported", f"{folder}/log.parquet")
-        ...     len(DecisionLog.open(f"{folder}/log.parquet"))
-        1
-        """
+        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads."""
 
         def write(answer: httpx.Response) -> None:
             Path(path).write_bytes(answer.content)
@@ -489,6 +379,8 @@ def _decision(answer: dict[str, Any]) -> ServedDecision:
         answer["policy_version"],
         answer["repeated"],
         answer["fallback"],
+        answer["control"],
+        answer["shadow"],
     )
 
 
@@ -619,6 +511,31 @@ class Client(_Sender):
     ...     client.reward("hats", decision, 1.0)
     ...     client.state("hats")["count"]
     1
+
+    Items of a catalogue come and go; the same key gives the same decision:
+
+    >>> client = Client(url)
+    >>> bandit = client.create("shop", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+    >>> answers = client.put_items("shop", {"milk": [0.6, 0.8]}), client.put_item("shop", "water", [1, 1])
+    >>> answers = client.delete_item("shop", "water"), client.delete_items("shop", ["coffee"])
+    >>> client.catalogue("shop")["ids"], [row["id"] for row in client.arms("shop")["arms"]]
+    (['tea', 'milk'], ['tea', 'milk'])
+    >>> first, again = (client.decide("shop", arm_ids=["tea", "milk"], key="visit 17") for _ in range(2))
+    >>> (again.id == first.id, again.repeated), client.decision("shop", first)["arm"] == first.arm
+    ((True, True), True)
+    >>> client.reward_batch("shop", [(one, 1.0) for one in client.decide_batch("shop", keys=["a", "b"])])
+    >>> client.statistics("shop")["rewards"], client.verdict("shop")["decided"]
+    (2, False)
+    >>> client.trend("shop", missing="skip")["judged"]
+    2
+
+    A change of policy learns again from the whole log; an archived bandit takes no more decisions:
+
+    >>> client.change("shop", policy={"policy": "LinMED", "sigma": 0.3})["policy_version"]
+    2
+    >>> client.archive("shop")["archived"], client.bandit("shop")["items"], client.bandits()[-1]["archived"]
+    (True, 2, True)
+    >>> client.close()
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8000", **options: Any):
@@ -664,11 +581,7 @@ class Client(_Sender):
             time.sleep(pause)
 
     def close(self) -> None:
-        """Close the connections.
-
-        >>> client = Client(url)
-        >>> client.close()  # as leaving `with Client(url) as client:` does
-        """
+        """Close the connections, as leaving `with Client(url) as client:` does."""
         self._http.close()
 
     def __enter__(self) -> Self:

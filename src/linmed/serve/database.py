@@ -8,15 +8,15 @@ import os
 import shutil
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from shutil import copymode
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, overload
+from typing import Any, BinaryIO, Literal, TypeVar, overload
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
@@ -86,6 +86,9 @@ decisions = sa.Table(
     sa.Column("arm_count", sa.Integer, nullable=False),
     sa.Column("best", sa.Integer, nullable=False),  # the arm with the largest estimate ⟨θ̂, a⟩
     sa.Column("log_probability", Double, nullable=False),  # 0 where `fallback` is true: there is none
+    sa.Column("control", sa.Boolean),  # whether the control group's law drew it; null: there is none
+    sa.Column("control_share", Double),  # how probable that was
+    sa.Column("shadow", sa.Text),  # JSON: how probable the arm was to each shadow policy
     sa.Column("fallback", sa.Boolean),  # by which route the item was found; null: by none, among all arms
     # Arms given by the request: float64 little-endian.
     sa.Column("features", sa.LargeBinary, nullable=False),  # (d,) of the arm; empty where it is an item
@@ -95,7 +98,7 @@ decisions = sa.Table(
     # Arms of the catalogue: what they were made from.
     sa.Column("catalogue", sa.Integer),  # its version
     sa.Column("item", Number, sa.ForeignKey("items.number")),  # the arm
-    sa.Column("offered", sa.LargeBinary),  # (K,) places in it, by `pack_places`; null: all of it
+    sa.Column("offered", sa.LargeBinary),  # (K,) places in it, uint32; null: all of it
     sa.Column("context", sa.LargeBinary),  # (c,) by `pack`; null: none
     sa.Index("decisions_of_bandit", "bandit", "number"),
 )
@@ -106,11 +109,30 @@ rewards = sa.Table(
     "rewards",
     metadata,
     sa.Column("seq", Number, primary_key=True, autoincrement=False),
-    sa.Column("decision", Number, sa.ForeignKey("decisions.number"), nullable=False, unique=True),
+    sa.Column("decision", Number, sa.ForeignKey("decisions.number"), nullable=False),
     sa.Column("bandit", Number, sa.ForeignKey("bandits.id"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),  # one of KINDS
     sa.Column("reward", Double, nullable=False),
-    sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("outcomes", sa.Text),  # JSON: other numbers that came back, by name
+    sa.Column("time", sa.BigInteger, nullable=False),  # when it came, or the deadline
+    sa.UniqueConstraint("decision", "kind"),
     sa.Index("rewards_of_bandit", "bandit", "seq"),
+)
+
+KINDS = ("reward", "held", "late", "due", "missing")
+"""What a row of `rewards` is: a reward that is learned as it comes; one that came before its deadline and is
+held until then; one that came after it; the deadline of one that is held; that of a decision without any."""
+CAME = KINDS[:3]
+"""Those that somebody sent: one for each decision."""
+
+waiting = sa.Table(
+    "waiting",  # decisions whose deadline is to come
+    metadata,
+    sa.Column("decision", Number, sa.ForeignKey("decisions.number"), primary_key=True),
+    sa.Column("bandit", Number, sa.ForeignKey("bandits.id"), nullable=False),
+    sa.Column("deadline", sa.BigInteger, nullable=False, index=True),
+    sa.Column("missing", Double, nullable=False),  # the reward that none by then means
+    sa.Column("hold", sa.Boolean, nullable=False),  # whether one that comes before is learned at the deadline
 )
 
 snapshots = sa.Table(
@@ -145,7 +167,7 @@ tokens = sa.Table(
 )
 
 
-VERSION = 3
+VERSION = 4
 """Of the schema; a database of another version is refused."""
 ROOM = 8000 * 4096
 """Free bytes with which a SQLite database counts as full: what its WAL takes between two checkpoints."""
@@ -328,7 +350,6 @@ def create_tables(connection: Connection) -> None:
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""
 _LITTLE = np.dtype("<f8")
-_KINDS = ("|i1", "<f2", "<f4", "<f8")
 
 T = TypeVar("T")
 
@@ -348,39 +369,13 @@ def vector(content: bytes) -> Floats:
 
 
 def pack(array: Floats) -> bytes:
-    """Write numbers in the narrowest form that holds them to the last bit, after a byte that names it.
-
-    Contexts are mostly zeros, ones and small numbers: a byte each instead of eight.
-    """
-    whole = array.tobytes()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for i, kind in enumerate(_KINDS):
-            narrow = array.astype(kind)
-            if narrow.astype(np.float64).tobytes() == whole:
-                return bytes([i]) + narrow.tobytes()
-    raise AssertionError("float64 holds every float64")
+    """Write numbers in few bytes: contexts are mostly zeros, ones and small numbers."""
+    return zlib.compress(blob(array), 1)
 
 
 def unpack(content: bytes) -> Floats:
     """Read what `pack` wrote."""
-    return np.frombuffer(content, dtype=_KINDS[content[0]], offset=1).astype(np.float64)
-
-
-def pack_places(places: NDArray[np.uint32], count: int) -> bytes:
-    """Write places among `count` items: a bit for each, if in order and that is shorter, or a list."""
-    width = 1 if count <= 2**8 else 2 if count <= 2**16 else 4
-    if (count + 7) // 8 < width * places.size and (places[1:] > places[:-1]).all():
-        mask = np.zeros(count, dtype=bool)
-        mask[places] = True
-        return b"\0" + np.packbits(mask).tobytes()
-    return bytes([width]) + places.astype(f"<u{width}").tobytes()
-
-
-def unpack_places(content: bytes) -> NDArray[np.intp]:
-    """Read what `pack_places` wrote."""
-    if content[0] == 0:
-        return np.flatnonzero(np.unpackbits(np.frombuffer(content, dtype=np.uint8, offset=1)))
-    return np.frombuffer(content, dtype=f"<u{content[0]}", offset=1).astype(np.intp)
+    return vector(zlib.decompress(content))
 
 
 def parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
@@ -390,22 +385,6 @@ def parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
 
 
 # A copy while servers write
-
-
-class Content(NamedTuple):
-    """Tell databases apart, and which of two is older."""
-
-    bandits: frozenset[tuple[str, int]]  # name, created
-    decisions: int
-    rewards: int
-
-    def grew_from(self, other: "Content") -> bool:
-        """Say whether this is `other` at a later moment, or at the same."""
-        return (
-            other.bandits <= self.bandits
-            and other.decisions <= self.decisions
-            and other.rewards <= self.rewards
-        )
 
 
 def backup(database: Database, target: Path) -> str:
@@ -419,7 +398,7 @@ def backup(database: Database, target: Path) -> str:
     if not source.is_file():
         raise DatabaseError(f"there is no database {source} to copy")
     with closing(sqlite3.connect(source, timeout=30.0)) as origin:
-        known = content(origin)
+        known = _content(origin)
         if known is None:
             raise DatabaseError(f"{source} is not a database of linmed")
         _refuse_to_lose(target, source, known)
@@ -439,38 +418,35 @@ def backup(database: Database, target: Path) -> str:
         except (OSError, sqlite3.Error) as error:
             raise DatabaseError(f"cannot copy {source} to {target}: {error}") from None
     with closing(sqlite3.connect(target)) as copy:
-        written = content(copy)
+        written = _content(copy)
     assert written is not None
-    return f"{target}: {written.decisions} decisions, {written.rewards} rewards"
+    return f"{target}: {written[1]} decisions, {written[2]} rewards"
 
 
-def content(connection: sqlite3.Connection) -> Content | None:
-    """Read what a database of linmed has; None of any other file."""
+def _content(connection: sqlite3.Connection) -> tuple[set[Any], int, int] | None:
+    """Read which bandits a database of linmed has, how many decisions and rewards; None of any other file."""
     try:
         bandits = connection.execute("SELECT name, created FROM bandits").fetchall()
         (decisions,) = connection.execute("SELECT coalesce(max(number), 0) FROM decisions").fetchone()
         (rewards,) = connection.execute("SELECT coalesce(max(seq), 0) FROM rewards").fetchone()
     except sqlite3.DatabaseError:
         return None
-    return Content(frozenset(bandits), decisions, rewards)
+    return set(bandits), decisions, rewards
 
 
-def _refuse_to_lose(target: Path, source: Path, known: Content) -> None:
+def _refuse_to_lose(target: Path, source: Path, known: tuple[set[Any], int, int]) -> None:
     """Refuse where the copy would take the place of anything but an older copy."""
     if not os.path.lexists(target):
         return
-    if not target.is_file():  # to open a pipe would be to wait for its other end
-        raise DatabaseError(f"{target} exists and is no file: give the copy another name")
-    if target.samefile(source):
-        raise DatabaseError(f"{target} is the database itself: give the copy another name")
-    if Path(f"{target}-wal").exists():
-        raise DatabaseError(f"{target} seems to be in use ({target}-wal exists): give the copy another name")
-    with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=ro", uri=True)) as before:
-        held = content(before)
-    if held is None or not held.bandits <= known.bandits:
-        raise DatabaseError(f"{target} exists and is no copy of {source}: give the copy another name")
-    if not known.grew_from(held):
-        raise DatabaseError(
-            f"{target} holds {held.decisions} decisions and {held.rewards} rewards, more than {source} "
-            f"({known.decisions} and {known.rewards}): give the copy another name"
-        )
+    why = "exists and is no file"
+    if target.is_file():  # to open a pipe would be to wait for its other end
+        with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=ro", uri=True)) as before:
+            held = _content(before)
+        older = held is not None and held[0] <= known[0] and held[1:] <= known[1:] and held[2] <= known[2]
+        if target.samefile(source) or Path(f"{target}-wal").exists():
+            why = "is in use"
+        elif older:
+            return
+        else:
+            why = f"exists and is no older copy of {source}"
+    raise DatabaseError(f"{target} {why}: give the copy another name")

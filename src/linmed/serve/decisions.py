@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from linmed.decision import Decision, probabilities_of, probability_of
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import blob, now, pack, pack_places, vector
+from linmed.serve.database import blob, now, pack, vector
 from linmed.serve.encoding import Offer
 from linmed.validation import Floats
 
@@ -56,6 +56,10 @@ def row(
         "version": bandit.version,
         "absorbed": bandit.count,
         "time": now(),
+        "control": decision.control,
+        "control_share": None if decision.control is None else bandit.options.control,
+        "shadow": None if decision.shadow is None else json.dumps(decision.shadow),
+        "wait": bandit.options.wait,
     }
     if offer.vectors is None:
         return made | _routed(offer, decision)
@@ -95,7 +99,7 @@ def _listed(offer: Offer, decision: Decision) -> dict[str, Any]:
         "arms": None,
         "catalogue": catalogue.version,
         "item": catalogue.number(int(catalogue.order[place])),
-        "offered": None if places is None else pack_places(places, catalogue.count),
+        "offered": None if places is None else places.astype("<u4").tobytes(),
         "context": _packed(offer.context),
     }
 
@@ -172,6 +176,8 @@ def view(row: Any) -> dict[str, Any]:
         "probability": None if fallback else probability_of(row["log_probability"]),
         "log_probability": None if fallback else row["log_probability"],
         "fallback": fallback,
+        "control": row["control"],
+        "shadow": None if row["shadow"] is None else json.loads(row["shadow"]),
         "probabilities": None if every is None else probabilities_of(every).tolist(),
         "policy_version": row["version"],
         "catalogue_version": row["catalogue"],

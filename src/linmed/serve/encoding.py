@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.features.features import Features, Products, Side, outer, plain
 from linmed.serve.errors import INPUT, field_of
-from linmed.serve.item_table import Catalogue
+from linmed.serve.items import Catalogue
 from linmed.serve.settings import LARGEST
 from linmed.validation import BadType, BadValue, Floats
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
-from linmed.serve.database import Database, cause, decisions, now, rewards, trouble
+from linmed.serve.database import CAME, Database, cause, decisions, now, rewards, trouble
 from linmed.serve.errors import Refused, stopping
 
 logger = logging.getLogger("linmed.serve")
@@ -30,6 +30,8 @@ logger = logging.getLogger("linmed.serve")
 ATTEMPTS = 5
 GROUP = 512
 """Requests in one transaction."""
+DUE = 250
+"""Deadlines in one: what they change is folded at once, and decisions wait for it."""
 CHECKPOINT = 5.0
 """Seconds between two checkpoints of an idle engine; a busy one's commits make them by the WAL's size."""
 
@@ -50,12 +52,15 @@ class Decide:
         return len(self.rows)
 
 
+Given = tuple[str, float, str | None]
+
+
 @dataclass(eq=False, slots=True)
 class Reward:
-    """Hold one request with rewards (decision id, reward): all are written, or none."""
+    """Hold one request with rewards (decision id, reward, outcomes as JSON): all are written, or none."""
 
     bandit: int
-    rewards: Sequence[tuple[str, float]]
+    rewards: Sequence[Given]
     answer: Any = field(default_factory=Future)
     where: str = ""
 
@@ -110,6 +115,7 @@ class Engine:
         self._pause = staleness / 2
         self._looked = 0.0
         self._written, self._rested = False, 0.0
+        self._due = False  # a deadline has come: the next transaction says what became of it
         self._queue: deque[Job] = deque()
         self._writing: list[Job] = []
         self._wake = threading.Condition()
@@ -164,7 +170,7 @@ class Engine:
     def _run(self) -> None:
         while True:
             with self._wake:
-                if not self._queue and not self._stopping:
+                if not self._queue and not self._stopping and not self._due:
                     self._wake.wait(self._pause)
                 jobs = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
                 self._writing = jobs
@@ -176,7 +182,7 @@ class Engine:
                 self._rest()
             calls = [job for job in jobs if isinstance(job, Call)]
             work = [job for job in jobs if not isinstance(job, Call)]
-            if work:
+            if work or self._due:
                 self._answer(work, *self._write(work))
             for call in calls:
                 self._answer([call], [self._call(call)])
@@ -232,17 +238,19 @@ class Engine:
                     self._answer([], [], rows)
                 revisions = store.revisions(connection)
                 self.times.follow(connection)
+                deadline = store.first_deadline(connection)
         except Exception as error:  # whatever it is, the thread goes on: decisions wait for it
             ours = not isinstance(error, sa.exc.SQLAlchemyError)
             logger.warning("cannot read the log", extra={"error": cause(error)}, exc_info=ours)
             return
         self._looked = time.monotonic()
+        self._due = deadline is not None and deadline <= now()
         self.deliver(lambda: self.changed(revisions))
 
     def _write(self, jobs: list[Decide | Reward]) -> tuple[list[Outcome], store.Rows]:
         started = time.perf_counter()
         for attempt in range(ATTEMPTS):
-            group = Group(self.database, self.seq, jobs, again=attempt > 0, times=self.times.last)
+            group = Group(self.database, self.seq, jobs, attempt > 0, self.times.last, self._due)
             try:
                 with self.database.writer.begin() as connection:
                     group.write(connection)
@@ -254,14 +262,16 @@ class Engine:
                 time.sleep(0.05 * attempt)
             except Exception:
                 logger.exception("a group of requests failed")
+                self._due = False
                 return [Refused("failed", "internal error") for _ in jobs], ()
             else:
                 self.seq, self.writes, self._written = group.seq, True, True
+                self._due = group.expired == DUE
                 self.times.last.update(group.moved)
-                taken = Counter(one.bandit for one in group.taken)
+                taken = Counter(one.bandit for one in group.taken if one.kind in CAME)
                 self.committed(group.decided, taken, time.perf_counter() - started)
                 return group.outcomes, [*group.foreign, *group.taken]
-        self.writes = False
+        self.writes = self._due = False
         return [Refused("unavailable", "the database does not answer", retry_after=1) for _ in jobs], ()
 
 
@@ -271,6 +281,7 @@ class Taken:
 
     seq: int
     bandit: int
+    kind: str
     reward: float
     version: int
     features: bytes
@@ -293,8 +304,10 @@ class Group:
         jobs: Sequence[Decide | Reward],
         again: bool = False,
         times: Mapping[int, int] = MappingProxyType({}),
+        due: bool = False,
     ):
         self.database, self.seq, self.jobs, self.again, self.times = database, seq, jobs, again, times
+        self.due, self.expired = due, 0  # whether deadlines have come, and how many are written here
         self.moved: dict[int, int] = {}  # what becomes of `times`
         self.decided: Counts = {}  # of each bandit
         self.foreign: store.Rows = ()  # other servers' rewards, read under the lock
@@ -308,8 +321,18 @@ class Group:
         reward = [job for job in self.jobs if isinstance(job, Reward)]
         if decide:
             self._decide(connection, decide, outcomes)
+        if reward or self.due:
+            self.database.lock(connection)
+            self.foreign = store.rewards_after(connection, self.seq)
+            if self.foreign:
+                self.seq = self.foreign[-1].seq
         if reward:
+            moment = max(now(), *(self.times.get(job.bandit, 0) for job in reward))
+            while self._expire(connection, moment - 1) == DUE:  # those before the rewards
+                pass
             self._reward(connection, reward, outcomes)
+        elif self.due:
+            self.expired = self._expire(connection, now())
         self.outcomes = [outcomes[job] for job in self.jobs]
 
     def _decide(self, connection: Connection, jobs: list[Decide], outcomes: dict[Job, Outcome]) -> None:
@@ -328,29 +351,50 @@ class Group:
             for row in written:
                 row["time"] = self._time(row["bandit"], row["time"])
             store.add_decisions(connection, written)
+            store.add_waiting(connection, written)
         self.decided = Counter(row["bandit"] for row in [*written, *(r for r in rows if r["id"] in ours)])
 
     def _reward(self, connection: Connection, jobs: list[Reward], outcomes: dict[Job, Outcome]) -> None:
-        self.database.lock(connection)
-        self.foreign = store.rewards_after(connection, self.seq)
-        if self.foreign:
-            self.seq = self.foreign[-1].seq
-        wanted = {identifier for job in jobs for identifier, _ in job.rewards}
+        wanted = {identifier for job in jobs for identifier, *_ in job.rewards}
         found = store.decisions_to_reward(connection, sorted(wanted))
-        given: dict[str, float] = {}
+        given: dict[str, Any] = {}
         written: list[dict[str, Any]] = []
+        early: list[int] = []  # that are learned before their deadline
         for job in jobs:
             outcomes[job], fresh = rewarded(job, found, given)
             given.update(fresh)
-            for identifier, reward in fresh.items():
+            for identifier, (reward, more) in fresh.items():
                 row = found[identifier]
-                self.seq += 1
-                one = {"seq": self.seq, "decision": row.number, "bandit": row.bandit, "reward": reward}
-                written.append({**one, "time": self._time(row.bandit, max(now(), row.time))})
-                played = (row.version, row.features, row.kept, row.context, row.item, row.decided)
-                self.taken.append(Taken(self.seq, row.bandit, reward, *played))
+                kind = "late" if row.assumed is not None else "held" if row.hold else "reward"
+                if row.hold is False:
+                    early.append(row.number)
+                moment = self._time(row.bandit, max(now(), row.time))
+                written.append(
+                    {**self._take(row, row.number, kind, reward), "outcomes": more, "time": moment}
+                )
         if written:
             store.add_rewards(connection, written)
+        store.forget_waiting(connection, early)
+
+    def _expire(self, connection: Connection, moment: int) -> int:
+        """Take down what becomes of decisions whose deadline has come by a moment; return how many."""
+        rows = store.due(connection, moment, DUE)
+        written = []
+        for row in rows:
+            kind, reward = ("missing", row.missing) if row.reward is None else ("due", row.reward)
+            taken = self._take(row, row.decision, kind, reward)
+            written.append({**taken, "outcomes": None, "time": row.deadline})
+        if written:
+            store.add_rewards(connection, written)
+            store.forget_waiting(connection, [row.decision for row in rows])
+        return len(rows)
+
+    def _take(self, row: Row[Any], decision: int, kind: str, reward: float) -> dict[str, Any]:
+        """Number what is to be folded of a decision; return the beginning of its row."""
+        self.seq += 1
+        played = (row.version, row.features, row.kept, row.context, row.item, row.decided)
+        self.taken.append(Taken(self.seq, row.bandit, kind, reward, *played))
+        return {"seq": self.seq, "decision": decision, "bandit": row.bandit, "kind": kind, "reward": reward}
 
     def _time(self, bandit: int, moment: int) -> int:
         """Return `moment`, or the last one in this bandit's log if that is later."""
@@ -390,21 +434,24 @@ def decided(
 
 
 def rewarded(
-    job: Reward, found: dict[str, Row[Any]], given: dict[str, float]
-) -> tuple[Outcome, dict[str, float]]:
-    """Make the answer to one request, and say which of its rewards are new."""
-    fresh: dict[str, float] = {}
+    job: Reward, found: dict[str, Row[Any]], given: dict[str, tuple[float, str | None]]
+) -> tuple[Outcome, dict[str, tuple[float, str | None]]]:
+    """Make the answer to one request, and say which of its rewards, with their outcomes, are new."""
+    fresh: dict[str, tuple[float, str | None]] = {}
     answers: list[dict[str, Any]] = []
-    for i, (identifier, reward) in enumerate(job.rewards):
+    for i, (identifier, reward, more) in enumerate(job.rewards):
         row = found.get(identifier)
         if row is None or row.bandit != job.bandit:
             return unknown_decision(identifier, job.where.format(i)), {}
-        before = fresh.get(identifier, given.get(identifier, row.reward))
-        if before is not None and before != reward:
-            text = f"decision {identifier!r} has had the reward {before!r}; it cannot also be {reward!r}"
-            return Refused("conflict", text, job.where.format(i) + "reward"), {}
+        stored = None if row.reward is None else (row.reward, row.outcomes)
+        before = fresh.get(identifier, given.get(identifier, stored))
+        if before is not None and before != (reward, more):
+            what = "outcomes" if before[0] == reward else "reward"
+            old, new = (before[0], reward) if what == "reward" else (before[1], more)
+            text = f"decision {identifier!r} has had the {what} {old}; it cannot also be {new}"
+            return Refused("conflict", text, job.where.format(i) + what), {}
         if before is None:
-            fresh[identifier] = reward
+            fresh[identifier] = reward, more
         answers.append({"decision_id": identifier, "reward": reward, "repeated": before is not None})
     return answers, fresh
 

@@ -10,11 +10,10 @@ nothing is refused here; `tests/serve/test_fast_path.py` compares the two ways.
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from linmed.serve.bandit import Bandit
@@ -23,9 +22,9 @@ from linmed.serve.decisions import view
 from linmed.serve.engine import Decide, Reward
 from linmed.serve.errors import INPUT, Refused
 from linmed.serve.middleware import HEADERS, Middleware, Scope, header_lines, in_trouble, refusal
+from linmed.serve.parsing import parse
 from linmed.serve.schemas import PREFIX, DecideRequest, RewardRequest
 from linmed.serve.server import Server
-from linmed.validation import Floats
 
 logger = logging.getLogger("linmed.serve")
 
@@ -171,7 +170,7 @@ class FastConnection(Connection):
             return False
 
     def _decide(self, bandit: Bandit, reply: Reply) -> bool:
-        row = self.service.scheduler.at_once(bandit, decide_request(reply.body))
+        row = self.service.scheduler.at_once(bandit, parse(reply.body, DecideRequest))
         if row is None:
             return False
         reply.show = view
@@ -179,9 +178,9 @@ class FastConnection(Connection):
         return True
 
     def _reward(self, bandit: Bandit, reply: Reply) -> bool:
-        given = RewardRequest.model_validate_json(reply.body)
+        given = parse(reply.body, RewardRequest)
         bandit.check_reward(given.reward)
-        self.service.hand_in(Reward(bandit.id, [(given.decision_id, given.reward)], reply))
+        self.service.hand_in(Reward(bandit.id, [given.given], reply))
         return True
 
     def answer(self, reply: Reply, status: int, lines: bytes, content: bytes) -> None:
@@ -196,27 +195,3 @@ class FastConnection(Connection):
             self.on_response_complete()
         route = PREFIX + "/{name}" + reply.scope["path"][-7:]
         self.middleware.metrics.answered(route, status, time.perf_counter() - reply.started)
-
-
-class Arms(NamedTuple):
-    """Hold a request with nothing but arms, which leaves a model nothing to check."""
-
-    arms: Floats
-    arm_ids: None = None
-    context: None = None
-    key: None = None
-
-
-def decide_request(body: bytes | bytearray) -> DecideRequest:
-    """Read a request, its arms straight into an array; ValueError where they are not so plain."""
-    content = from_json(body, allow_inf_nan=False)
-    if not isinstance(content, dict) or not isinstance(content.get("arms"), list):
-        return DecideRequest.model_validate_json(body)
-    arms = np.array(content.pop("arms"))
-    if arms.dtype.kind not in "fi" or b"true" in body or b"false" in body:  # which NumPy takes for numbers
-        raise ValueError("arms: not all of it are numbers")
-    if not content:
-        return cast("DecideRequest", Arms(arms))
-    request = DecideRequest.model_validate(content)
-    request.arms = arms  # type: ignore[assignment]  # whatever reads it takes both
-    return request

@@ -31,6 +31,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
 from linmed.agent import Agent
+from linmed.decider import Decider
 from linmed.log import ENTRY_ERROR, SCHEMA, SUM_ERROR, DecisionLog
 from linmed.log.schema import TIME
 from linmed.ope.log_facts import begins_with
@@ -96,6 +97,11 @@ def _import_agent(database: Database, agent: Agent, name: str) -> str:
         raise ValueError(
             f"{policy.name} cannot be imported: it decides among one fixed set of arms, which an agent's "
             "file does not hold"
+        )
+    if agent.deadlines is not None or type(agent._decider) is not Decider:
+        raise ValueError(
+            "an agent with deadlines, a control group or shadow policies cannot be imported: make a bandit "
+            "with these options, and import the agent's log if it is to learn from that"
         )
     with _new_bandit(database, name, agent.dim, policy) as (connection, bandit):
         state = _saved(agent)
@@ -173,10 +179,12 @@ def _add_rewards(database: Database, connection: Connection, bandit: int, rows: 
                     "seq": seq + i,
                     "decision": int(numbers[row]),
                     "bandit": bandit,
+                    "kind": "reward",
                     "reward": value,
+                    "outcomes": outcomes,
                     "time": time,
                 }
-                for i, (time, row, value) in enumerate(part, start + 1)
+                for i, (time, row, value, outcomes) in enumerate(part, start + 1)
             ],
         )
 
@@ -191,7 +199,7 @@ def _new_bandit(database: Database, name: str, dim: int, policy: Policy) -> Iter
         new = NewBandit(name=name, dim=dim)
     except ValidationError as error:
         raise ValueError(f"--bandit: {explained(error, 'name')[1]}") from None
-    settings = json.dumps(new.model_dump(include={"map", "reward_range", "log_arms"}))
+    settings = json.dumps(new.model_dump(exclude={"name", "dim", "policy", "catalogue", "features"}))
     try:
         with database.writer.begin() as connection:
             if store.find_bandit(connection, name) is not None:
@@ -263,8 +271,8 @@ class LogRows:
         self.count = 0
         self.policies: dict[str, int] = {}
         """The names of the log's policies, with their versions from 1, by their first decision."""
-        self.rewards: list[tuple[int, int, float]] = []
-        """(time, number of the decision, reward)."""
+        self.rewards: list[tuple[int, int, float, str | None]] = []
+        """(time, number of the decision, reward, outcomes as JSON)."""
         self._moment = now()
         self.dim = self._dim()
 
@@ -334,7 +342,8 @@ class LogRows:
         if given["arm_count"] not in (None, count) or (every is not None and len(every) != count):
             raise self._wrong(row, "arms, probabilities and arm_count must agree", given["arm_count"])
         time = self._time(row, "time", given["time"], self._moment)
-        self._reward(row, given["reward"], self._time(row, "reward_time", given["reward_time"], time))
+        came = self._time(row, "reward_time", given["reward_time"], time)
+        self._reward(row, given["reward"], came, _numbers(given["outcomes"]))
         return {
             **BLANK,
             "id": texts["decision_id"] or f"{time % 2**64:016x}{secrets.token_hex(8)}",
@@ -347,6 +356,9 @@ class LogRows:
             "best": UNKNOWN_ARM,
             "log_probability": self._chance(row, arm, given, every),
             "fallback": given["fallback"],
+            "control": given["control"],
+            "control_share": given["control_share"],
+            "shadow": _numbers(given["shadow"]),
             "features": blob(self._features(row, given["features"], arms, arm)),
             "log_probabilities": blob(_logarithms(every)),
             "arms": blob(arms),
@@ -369,12 +381,12 @@ class LogRows:
             raise ValueError(f"{self.log.name} names more than {MOST_POLICIES} policies in its column policy")
         return self.policies.setdefault(policy, len(self.policies) + 1)
 
-    def _reward(self, row: int, value: float | None, time: int) -> None:
+    def _reward(self, row: int, value: float | None, time: int, outcomes: str | None) -> None:
         if value is None:
             return
         if not abs(value) <= LARGEST:
             raise self._wrong(row, f"reward must be finite and at most {LARGEST:g} in size", value)
-        self.rewards.append((time, row, float(value)))
+        self.rewards.append((time, row, float(value), outcomes))
 
     def _chance(self, row: int, arm: int, given: dict[str, Any], every: Floats | None) -> float:
         p = given["probability"]
@@ -406,6 +418,11 @@ class LogRows:
 
     def _wrong(self, row: int, rule: str, value: Any) -> ValueError:
         return ValueError(f"{self.log.name}: {rule}; row {row} has {'none' if value is None else value}")
+
+
+def _numbers(pairs: list[tuple[str, float]] | None) -> str | None:
+    """Write numbers by name, as a log has them, as JSON."""
+    return None if pairs is None else json.dumps(dict(pairs), sort_keys=True)
 
 
 def _logarithms(every: Floats | None) -> Floats | None:

@@ -19,8 +19,8 @@ from linmed.serve.bandit import Bandit, few
 from linmed.serve.database import decisions, unpack
 from linmed.serve.encoding import from_catalogue
 from linmed.serve.errors import Refused, refusing
-from linmed.serve.item_table import MOST_AT_ONCE, Catalogue
-from linmed.serve.schemas import ARMS, ArmId, Context, Finite, example
+from linmed.serve.items import MOST_AT_ONCE, Catalogue
+from linmed.serve.schemas import ARMS, ArmId, Arms, Context, example
 from linmed.serve.server import Server
 from linmed.validation import BadValue, Floats, Ints
 
@@ -173,7 +173,7 @@ class VerdictRequest(BaseModel):
     """Which of these arms is the best? By features, or items of the catalogue: those in `arm_ids`, or all."""
 
     model_config = example({"arms": ARMS, "delta": 0.05})
-    arms: list[list[Finite]] | None = Field(default=None, min_length=1)
+    arms: Arms | None = None
     arm_ids: list[ArmId] | None = Field(
         default=None, min_length=1, description="Ids in the catalogue; or, with `arms`, names for them."
     )

@@ -1,6 +1,7 @@
 """The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
 
 import functools
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,12 @@ from linmed.decision import probabilities_of, probability_of
 from linmed.log import AT_ONCE, SCHEMA, Malformed, Source, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions, items, now, rewards, unpack, unpack_places, vector
+from linmed.serve.database import decisions, items, now, unpack, vector
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at
 from linmed.validation import Floats
 
 EXPORT_ROWS = 8192
-NOT_SERVED = ("control", "control_share", "shadow", "missing", "outcomes")
-"""Columns that an agent's log may have, and the service's has not."""
-
 _STORED = {  # what columns of the log are made from, where that is not the column of the same name
     "decision_id": ("id",),
     "policy": ("version",),
@@ -62,7 +60,14 @@ class LiveSource(Source):
             "arms": decisions.c.arms.is_(None)
             & (decisions.c.catalogue.is_(None) | decisions.c.fallback.is_not(None)),
         }
-        lacking = {name for name, absent in unknown.items() if self._some(absent)} | {*NOT_SERVED}
+        lacking = {name for name, absent in unknown.items() if self._some(absent)}
+        if not self._some(decisions.c.control.is_not(None)):
+            lacking |= {"control", "control_share"}
+        if not self._some(decisions.c.shadow.is_not(None)):
+            lacking.add("shadow")
+        kinds = store.reward_kinds(self.connection, self.bandit.id)
+        lacking |= set() if "missing" in kinds else {"missing"}
+        lacking |= set() if kinds.get("outcomes") else {"outcomes"}
         if not self._some(decisions.c.fallback.is_not(None)):
             lacking |= {"fallback", "best"}
         for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
@@ -109,14 +114,14 @@ class LiveSource(Source):
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
         made = {one for name in (*columns, "time") for one in _STORED.get(name, (name,))}
-        elsewhere = {"reward", "reward_time", *NOT_SERVED}
+        elsewhere = {"reward", "reward_time", "missing", "outcomes"}
         needed: list[Any] = [decisions.c[name] for name in sorted(made - elsewhere)]
-        joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        joined = store.with_rewards(decisions)
         if "features" in columns:
             joined = joined.outerjoin(items, items.c.number == decisions.c.item)
             needed.append(items.c.features.label("item"))
         query = (
-            sa.select(decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed)
+            sa.select(decisions.c.number, *store.REWARDED, *needed)
             .select_from(joined)
             .where(self._own)
             .order_by(decisions.c.number)
@@ -134,8 +139,13 @@ class LiveSource(Source):
 
     def _column(self, name: str, rows: Sequence[Row[Any]], times: NDArray[np.int64]) -> pa.Array:
         kind = SCHEMA.field(name).type
-        if name in NOT_SERVED:
-            return pa.nulls(len(rows), kind)
+        if name == "reward":
+            return pa.array([row.assumed if self.bandit.ignores(row) else row.reward for row in rows], kind)
+        if name == "missing":
+            return pa.array([None if row.assumed is None else True for row in rows], kind)
+        if name in ("shadow", "outcomes"):
+            told = [getattr(row, name) for row in rows]
+            return pa.array([None if one is None else list(json.loads(one).items()) for one in told], kind)
         if name == "time":
             return pa.array(times).cast(kind)
         if name == "reward_time":
@@ -174,7 +184,7 @@ class LiveSource(Source):
             return None
         features = self._versions(row.catalogue).features
         if row.offered is not None:
-            features = features[unpack_places(row.offered)]
+            features = features[np.frombuffer(row.offered, dtype="<u4")]
         context = np.empty(0) if row.context is None else unpack(row.context)
         return self.bandit.joining.join(features, context)
 

@@ -17,11 +17,10 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.concurrency import Pool
 from linmed.serve.database import Database, cause, trouble
 from linmed.serve.errors import Refused
-from linmed.serve.item_table import Catalogue
-from linmed.serve.items import present_catalogue
+from linmed.serve.items import Catalogue, present_catalogue
+from linmed.serve.scheduling import Pool
 
 logger = logging.getLogger("linmed.serve")
 

@@ -18,7 +18,7 @@ from linmed.policies import Policy
 from linmed.question import OPTIONS, Question
 from linmed.serve import store
 from linmed.serve.bandit import Bandit, as_policy
-from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
+from linmed.serve.database import CAME, Database, bandits, decisions, now, policies, rewards
 from linmed.serve.errors import INPUT, Refused, field_of, place
 from linmed.serve.live_log import LiveSource, export
 from linmed.validation import BadValue
@@ -156,9 +156,14 @@ def statistics(connection: Connection, name: str) -> dict[str, Any]:
     """Give counts, means, and the recent past in curves."""
     row = store.the_bandit(connection, name)
     total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == row.id)).scalar_one()
-    rewarded, mean = connection.execute(
-        sa.select(sa.func.count(), sa.func.avg(rewards.c.reward)).where(rewards.c.bandit == row.id)
-    ).one()
+    settings = json.loads(row.settings)
+    sums = sa.select(rewards.c.kind, sa.func.count(), sa.func.sum(rewards.c.reward))
+    found = connection.execute(sums.where(rewards.c.bandit == row.id).group_by(rewards.c.kind)).all()
+    counts, total_of = {kind: n for kind, n, _ in found}, {kind: float(sum_) for kind, _, sum_ in found}
+    known = sum(counts.get(kind, 0) for kind in ("reward", "held", "missing"))
+    earned = sum(total_of.get(kind, 0.0) for kind in ("reward", "held", "missing"))
+    if settings.get("late") == "correct":  # which took the place of what was assumed
+        earned += total_of.get("late", 0.0) - counts.get("late", 0) * settings["missing"]
     recent = connection.execute(
         sa.select(*decisions.c["arm", "arm_id", "best", "time"])
         .where(decisions.c.bandit == row.id)
@@ -177,14 +182,44 @@ def statistics(connection: Connection, name: str) -> dict[str, Any]:
         "policy_versions": [one._asdict() for one in versions],
         "archived": row.archived,
         "decisions": total,
-        "rewards": rewarded,
-        "pending": total - rewarded,
-        "mean_reward": None if mean is None else float(mean),
+        "rewards": sum(counts.get(kind, 0) for kind in CAME),
+        "pending": total - known,
+        "mean_reward": earned / known if known else None,
+        "deadlines": None if settings.get("wait") is None else _deadlines(counts),
+        "control": _control(connection, row.id, settings) if settings.get("control") else None,
+        "shadow": list(settings.get("shadow") or ()),
         "recent": len(recent),
         "exploration_rate": _share(recent),
         "arm_shares": _arm_shares(recent),
         "over_time": _over_time(connection, row.id, recent),
     }
+
+
+def _deadlines(counts: dict[str, int]) -> dict[str, int]:
+    """Count what became of deadlines."""
+    held, due = counts.get("held", 0), counts.get("due", 0)
+    return {"held": held - due, "missing": counts.get("missing", 0), "late": counts.get("late", 0)}
+
+
+def _control(connection: Connection, bandit: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Compare the recent decisions of the control group with the policy's."""
+    newest = (
+        sa.select(decisions.c.number).where(decisions.c.bandit == bandit).order_by(decisions.c.number.desc())
+    )
+    since = newest.offset(RECENT - 1).limit(1).scalar_subquery()
+    reward = store.REWARDED[0] if settings["late"] == "correct" else store.counted
+    query = (
+        sa.select(decisions.c.control, sa.func.count(), sa.func.count(reward), sa.func.avg(reward))
+        .select_from(store.with_rewards(decisions))
+        .where((decisions.c.bandit == bandit) & (decisions.c.number >= sa.func.coalesce(since, 0)))
+        .group_by(decisions.c.control)
+    )
+    sides = {
+        side: {"decisions": n, "rewards": m, "mean_reward": None if mean is None else float(mean)}
+        for side, n, m, mean in connection.execute(query)
+    }
+    none = {"decisions": 0, "rewards": 0, "mean_reward": None}
+    return {"share": settings["control"], "control": sides.get(True, none), "policy": sides.get(False, none)}
 
 
 def _share(recent: store.Rows) -> float | None:
@@ -210,7 +245,7 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
     first = int(taken[-1])
     arrived = connection.execute(
         sa.select(rewards.c.time, rewards.c.reward)
-        .where((rewards.c.bandit == bandit) & (rewards.c.time >= first))
+        .where((rewards.c.bandit == bandit) & (rewards.c.time >= first) & (rewards.c.kind != "due"))
         .order_by(rewards.c.seq.desc())
         .limit(2 * RECENT)
     ).all()

@@ -1,16 +1,19 @@
 """Describe the bodies that the API takes and gives, with examples."""
 
 import functools
+import json
 import operator
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
@@ -18,8 +21,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from linmed import deadlines
 from linmed.question import DEFAULTS, OPTIONS, json_types
-from linmed.serve.item_table import MOST_ITEMS
+from linmed.serve.items import MOST_ITEMS
 
 EXAMPLES: Mapping[str, Any] = {
     "arms": [[1.0, 0.0], [0.6, 0.8]],
@@ -52,10 +56,25 @@ def _object_or(value: Any, list_of_numbers: Any) -> Any:
     return value if isinstance(value, dict) else list_of_numbers(value)
 
 
+def _as_array(value: Any, check: Callable[[Any], Any], info: ValidationInfo) -> Any:
+    """Make an array of rows of numbers; where they are none, `check` says which."""
+    if info.context:
+        try:
+            array = np.array(value)
+        except (ValueError, OverflowError):  # rows of several lengths
+            return check(value)
+        if array.dtype.kind in "fi" and array.ndim == 2 and array.size and np.isfinite(array).all():
+            return array.astype(np.float64, copy=False)
+    return check(value)
+
+
 _EITHER = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
 Context = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
 """Numbers or, for a bandit with features, fields by their names."""
 ItemRow = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
+Arms = Annotated[list[list[Finite]], Field(min_length=1), WrapValidator(_as_array)]
+"""An array (K, d) where a body is read (`parsing.parse`), else lists."""
+ItemRows = Annotated[list[ItemRow], Field(min_length=1), WrapValidator(_as_array)]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 PREFIX = "/v1/bandits"
@@ -86,8 +105,7 @@ class CatalogueBody(BaseModel):
 
     model_config = example(CATALOGUE)
     ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
-    features: list[ItemRow] = Field(
-        min_length=1,
+    features: ItemRows = Field(
         description="One for each id: numbers or, where the bandit has `features`, an object.",
     )
 
@@ -160,6 +178,37 @@ class NewBandit(BaseModel):
     reward_range: Range | None = Field(
         default=None, description="Lowest and highest possible reward: what confidence sequences need."
     )
+    control: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.0, description="Share of the decisions that a control group's law draws."
+    )
+    control_policy: int | Text | dict[str, Any] = Field(
+        default="uniform",
+        description="That law: 'uniform', the id of the item that it plays (the number of an arm where there "
+        "is no catalogue), or a policy, which learns from all rewards.",
+    )
+    shadow: dict[Text, dict[str, Any]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=20,
+        description="Policies by name that learn the same rewards and decide nothing.",
+    )
+    wait: Finite | Annotated[str, Field(max_length=20)] | None = Field(
+        default=None,
+        description="Seconds, or a time such as '1d', after which a decision without a reward is learned "
+        "with `missing`.",
+    )
+    missing: Finite = Field(
+        default=deadlines.Waiting.missing, description="The reward that none by the deadline means."
+    )
+    early: Literal["hold", "learn"] = Field(
+        default=deadlines.Waiting.early,
+        description="Whether a reward that comes before is held until the deadline, or learned at once.",
+    )
+    late: Literal["correct", "ignore"] = Field(
+        default=deadlines.Waiting.late,
+        description="Whether one that comes after takes the place of `missing`, where the policy can "
+        "correct, or is only logged.",
+    )
     log_arms: bool = Field(
         default=True,
         description="Keep the features of every arm that a request gives, as evaluating a policy needs; "
@@ -194,6 +243,13 @@ class BanditView(BaseModel):
     features: dict[str, Any] | None = Field(description="Instead of `map`.")
     reward_range: list[float] | None
     log_arms: bool
+    control: float
+    control_policy: int | str | dict[str, Any]
+    shadow: dict[str, dict[str, Any]] | None
+    wait: float | None = Field(description="Seconds.")
+    missing: float
+    early: str
+    late: str
     archived: bool
     created: int = Field(description=MICROSECONDS)
 
@@ -213,7 +269,7 @@ class DecideRequest(BaseModel):
     """Arms by features (`arms`), or from the catalogue: those in `arm_ids`, or all."""
 
     model_config = example({"arms": ARMS, "key": "order-1847"})
-    arms: list[list[Finite]] | None = Field(default=None, min_length=1)
+    arms: Arms | None = None
     arm_ids: list[ArmId] | None = Field(
         default=None, description="Ids in the catalogue; or, with `arms`, names for them."
     )
@@ -255,6 +311,13 @@ class DecisionView(BaseModel):
         description="Of every arm, where the policy computes them and the log has them: of arms given by "
         "features always, of up to 128 items to seven digits."
     )
+    control: bool | None = Field(
+        description="Whether the control group's law drew the arm; null where there is no control group. The "
+        "probabilities are those of both sides together."
+    )
+    shadow: dict[str, float] | None = Field(
+        description="How probable the arm was to each shadow policy, where there are any."
+    )
     policy_version: int
     catalogue_version: int | None = Field(description="That the arms were taken from.")
     repeated: bool = Field(description="Whether the key was known and this is the earlier decision.")
@@ -269,9 +332,14 @@ class DecisionBatchView(BaseModel):
 class StoredDecision(DecisionView):
     """A decision as the log has it."""
 
-    reward: float | None
+    reward: float | None = Field(
+        description="The one that came, or the one that was assumed at the deadline."
+    )
     time: int = Field(description=f"When it was taken. {MICROSECONDS}")
-    reward_time: int | None = Field(description=f"When its reward came. {MICROSECONDS}")
+    reward_time: int | None = Field(description=f"When its reward came, or the deadline. {MICROSECONDS}")
+    deadline: int | None = Field(description=f"While the bandit waits for it (`wait`). {MICROSECONDS}")
+    missing: bool = Field(description="Whether no reward had come by the deadline.")
+    outcomes: dict[str, float] | None = Field(description="Other numbers that came with the reward.")
     arm_count: int
     absorbed: int = Field(description="Rewards in the state that took it.")
 
@@ -282,6 +350,18 @@ class RewardRequest(BaseModel):
     model_config = example({"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0})
     decision_id: DecisionId
     reward: Finite
+    outcomes: dict[Text, Finite] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Other numbers that came back, by name: they are logged, and not learned.",
+    )
+
+    @property
+    def given(self) -> tuple[str, float, str | None]:
+        """As the engine takes it."""
+        more = None if self.outcomes is None else json.dumps(self.outcomes, sort_keys=True)
+        return self.decision_id, self.reward, more
 
 
 class RewardBatch(BaseModel):
@@ -543,6 +623,30 @@ class Version(BaseModel):
     created: int = Field(description=MICROSECONDS)
 
 
+class DeadlineCounts(BaseModel):
+    """What became of deadlines."""
+
+    held: int = Field(description="Rewards that came, and are held until their deadline.")
+    missing: int = Field(description="Decisions whose reward had not come by the deadline.")
+    late: int = Field(description="Rewards that came after it.")
+
+
+class Side(BaseModel):
+    """The recent decisions of one side."""
+
+    decisions: int
+    rewards: int
+    mean_reward: float | None
+
+
+class ControlView(BaseModel):
+    """The control group beside the policy: who decided was drawn, so the two can be compared."""
+
+    share: float
+    control: Side
+    policy: Side
+
+
 class StatisticsView(BaseModel):
     """Counts over the whole log; shares and curves over the recent decisions."""
 
@@ -555,6 +659,9 @@ class StatisticsView(BaseModel):
     rewards: int
     pending: int
     mean_reward: float | None
+    deadlines: DeadlineCounts | None
+    control: ControlView | None
+    shadow: list[str] = Field(description="Names of policies that learn the same rewards and decide nothing.")
     recent: int
     exploration_rate: float | None = Field(
         description="Share of decisions for another arm than the best estimate."

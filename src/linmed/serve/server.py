@@ -23,16 +23,15 @@ from sqlalchemy.engine import Connection
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.bandits import Bandits
-from linmed.serve.concurrency import Pool, Shared, in_turns
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Identifiers, digest, row, view
-from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
+from linmed.serve.engine import Call, Counts, Decide, Engine, Given, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.memory import Memory
 from linmed.serve.metrics import Metrics
 from linmed.serve.middleware import Tokens
 from linmed.serve.processes import Reporters
-from linmed.serve.scheduling import Scheduler
+from linmed.serve.scheduling import Pool, Scheduler, Shared, in_turns
 from linmed.serve.schemas import DecideRequest
 from linmed.serve.settings import Settings
 
@@ -326,15 +325,13 @@ class Server:
             self.scheduler.release(held)
             raise refused from None
 
-    async def reward(
-        self, name: str, pairs: list[tuple[str, float]], where: str = ""
-    ) -> list[dict[str, Any]]:
-        """Take and commit rewards; pair i came at `where.format(i)`."""
+    async def reward(self, name: str, rewards: list[Given], where: str = "") -> list[dict[str, Any]]:
+        """Take and commit rewards; number i came at `where.format(i)`."""
         bandit = await self.bandit(name)
-        for i, (_, value) in enumerate(pairs):
+        for i, (_, value, _) in enumerate(rewards):
             with refusing(where.format(i)):
                 bandit.check_reward(value)
-        return await self._submit(Reward(bandit.id, pairs, self._loop.create_future(), where))
+        return await self._submit(Reward(bandit.id, rewards, self._loop.create_future(), where))
 
     async def _submit(self, job: Decide | Reward) -> list[Any]:
         self.hand_in(job)

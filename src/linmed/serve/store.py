@@ -14,8 +14,9 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.features import Features
 from linmed.policies import Policy
-from linmed.serve.bandit import Bandit
+from linmed.serve.bandit import Bandit, Options
 from linmed.serve.database import (
+    CAME,
     bandits,
     blob,
     decisions,
@@ -28,11 +29,11 @@ from linmed.serve.database import (
     snapshots,
     unpack,
     vector,
+    waiting,
 )
 from linmed.serve.encoding import Joining
 from linmed.serve.errors import Refused
-from linmed.serve.item_table import Catalogue
-from linmed.serve.items import present_catalogue, replace_catalogue
+from linmed.serve.items import Catalogue, present_catalogue, replace_catalogue
 from linmed.validation import Floats
 
 FOLD_ROWS = 10_000
@@ -95,6 +96,7 @@ def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None
         revision=row.revision,
         archived=row.archived,
         log_arms=settings["log_arms"],
+        options=Options.of(settings),
         map=settings["map"],
         features=None if features is None else Features.from_dict(features),
         reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
@@ -160,6 +162,7 @@ def newest_times(connection: Connection) -> dict[int, int]:
 
 INSERTED = 500
 """Rows in one INSERT: both databases take more values."""
+_MICRO = 1e6
 _WRITTEN = [column.name for column in decisions.c if column.name != "number"]
 _values = operator.itemgetter(*_WRITTEN)
 
@@ -196,6 +199,28 @@ def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
         connection.exec_driver_sql(_insertion(connection.dialect.paramstyle, len(part)), values)
 
 
+def add_waiting(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Have decisions that were just added wait for their rewards, where their bandit has deadlines."""
+    timed = {row["id"]: row for row in rows if row.get("wait") is not None}
+    for part in parts([*timed]):
+        found = connection.execute(
+            sa.select(decisions.c.id, decisions.c.number).where(decisions.c.id.in_(part))
+        )
+        connection.execute(
+            sa.insert(waiting),
+            [
+                {
+                    "decision": number,
+                    "bandit": timed[name]["bandit"],
+                    "deadline": timed[name]["time"] + round(_MICRO * timed[name]["wait"].wait),
+                    "missing": timed[name]["wait"].missing,
+                    "hold": timed[name]["wait"].early == "hold",
+                }
+                for name, number in found.all()
+            ],
+        )
+
+
 @functools.lru_cache(maxsize=2 * INSERTED)
 def _insertion(style: str, rows: int) -> str:
     """Write one statement for many rows: a driver gives up the interpreter's lock at each."""
@@ -205,17 +230,36 @@ def _insertion(style: str, rows: int) -> str:
 
 
 def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[Any] | None:
-    """Find one decision with its reward."""
+    """Find one decision with its reward, and its deadline while that is to come."""
     query = (
-        _STORED.add_columns(rewards.c.reward, rewards.c.time.label("reward_time"))
-        .select_from(decisions)
-        .outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        _STORED.add_columns(*REWARDED, waiting.c.deadline)
+        .select_from(with_rewards(decisions))
+        .outerjoin(waiting, waiting.c.decision == decisions.c.number)
         .where((decisions.c.id == identifier) & (decisions.c.bandit == bandit))
     )
     return connection.execute(query).one_or_none()
 
 
 # Rewards
+
+_assumed = rewards.alias("assumed")
+REWARDED = (
+    sa.func.coalesce(rewards.c.reward, _assumed.c.reward).label("reward"),
+    sa.func.coalesce(rewards.c.time, _assumed.c.time).label("reward_time"),
+    rewards.c.outcomes,
+    _assumed.c.reward.label("assumed"),
+)
+"""What is known of the reward of a decision (`with_rewards`): the one that came or, where the deadline passed
+before, the one that was assumed."""
+counted = sa.func.coalesce(_assumed.c.reward, rewards.c.reward)
+"""What counts where rewards that came after their deadline do not."""
+
+
+def with_rewards(joined: Any) -> Any:
+    """Join to decisions the reward that came and the one that was assumed."""
+    came = (rewards.c.decision == decisions.c.number) & rewards.c.kind.in_(CAME)
+    assumed = (_assumed.c.decision == decisions.c.number) & (_assumed.c.kind == "missing")
+    return joined.outerjoin(rewards, came).outerjoin(_assumed, assumed)
 
 
 _PLAYED = (
@@ -229,15 +273,53 @@ _PLAYED = (
 def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
     """Find what a reward needs of its decision, and the reward it has already, by id."""
     query = (
-        sa.select(*decisions.c["number", "id", "bandit", "time"], *_PLAYED, rewards.c.reward)
-        .select_from(decisions)
+        sa.select(
+            *decisions.c["number", "id", "bandit", "time"],
+            *_PLAYED,
+            *rewards.c["reward", "outcomes"],
+            _assumed.c.reward.label("assumed"),
+            waiting.c.hold,
+        )
+        .select_from(with_rewards(decisions))
         .outerjoin(items, items.c.number == decisions.c.item)
-        .outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        .outerjoin(waiting, waiting.c.decision == decisions.c.number)
     )
     found: dict[str, Row[Any]] = {}
     for part in parts(list(identifiers)):
         found.update({row.id: row for row in connection.execute(query.where(decisions.c.id.in_(part)))})
     return found
+
+
+def reward_kinds(connection: Connection, bandit: int) -> dict[str, int]:
+    """Count the rows of a bandit's rewards by kind, and as "outcomes" those that have some."""
+    counts = sa.select(rewards.c.kind, sa.func.count(), sa.func.count(rewards.c.outcomes))
+    rows = connection.execute(counts.where(rewards.c.bandit == bandit).group_by(rewards.c.kind)).all()
+    return {kind: count for kind, count, _ in rows} | {"outcomes": sum(more for _, _, more in rows)}
+
+
+def due(connection: Connection, moment: int, limit: int) -> Rows:
+    """Read decisions whose deadline has come by a moment, in this order, and the rewards held for them."""
+    query = (
+        sa.select(*waiting.c["decision", "bandit", "deadline", "missing"], *_PLAYED, rewards.c.reward)
+        .join(decisions, decisions.c.number == waiting.c.decision)
+        .outerjoin(items, items.c.number == decisions.c.item)
+        .outerjoin(rewards, (rewards.c.decision == waiting.c.decision) & (rewards.c.kind == "held"))
+        .where(waiting.c.deadline <= moment)
+        .order_by(waiting.c.deadline, waiting.c.decision)
+    )
+    return connection.execute(query.limit(limit)).all()
+
+
+def first_deadline(connection: Connection) -> int | None:
+    """Read the first deadline that is to come."""
+    first: int | None = connection.execute(sa.select(sa.func.min(waiting.c.deadline))).scalar_one()
+    return first
+
+
+def forget_waiting(connection: Connection, numbers: Sequence[int]) -> None:
+    """Take decisions out of those that wait for a deadline."""
+    for part in parts(numbers):
+        connection.execute(sa.delete(waiting).where(waiting.c.decision.in_(part)))
 
 
 def add_rewards(connection: Connection, rows: list[dict[str, Any]]) -> None:
@@ -255,7 +337,7 @@ def last_seq(connection: Connection, bandit: int | None = None) -> int:
 
 
 _FOLD = (
-    sa.select(*rewards.c["seq", "bandit", "reward"], *_PLAYED)
+    sa.select(*rewards.c["seq", "bandit", "kind", "reward"], *_PLAYED)
     .select_from(rewards)
     .join(decisions, decisions.c.number == rewards.c.decision)
     .outerjoin(items, items.c.number == decisions.c.item)
@@ -300,12 +382,16 @@ def played(row: Any, joining: Joining) -> bytes:
 def fold(bandit: Bandit, rows: Rows) -> None:
     """Take reward rows of this bandit into its state, in order; those it has are left out."""
     fresh = [row for row in rows if row.seq > bandit.seq]
-    wanted = [row for row in fresh if bandit.absorbs(row.version)]
-    if wanted:
-        content = b"".join(row.kept if bandit.keeps else played(row, bandit.joining) for row in wanted)
-        values = np.array([row.reward for row in wanted], dtype=np.float64)
-        times = np.array([row.decided for row in wanted], dtype=np.float64) / 1e6
-        bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values, times)
+    wanted = [row for row in fresh if bandit.absorbs(row.version) and row.kind != "held"]
+    for late, group in itertools.groupby(wanted, lambda row: row.kind == "late"):
+        some = list(group)
+        content = b"".join(row.kept if bandit.keeps else played(row, bandit.joining) for row in some)
+        features = vector(content).reshape(len(some), bandit.dim)
+        values = np.array([row.reward for row in some], dtype=np.float64)
+        if late:
+            bandit.correct(features, values)
+        else:
+            bandit.fold(features, values, np.array([row.decided for row in some], dtype=np.float64) / _MICRO)
     if fresh:
         bandit.seq = fresh[-1].seq
 

@@ -1,7 +1,6 @@
 // What the page does besides reading: create a bandit, and try a decision.
 
-import { ask } from "./api.js";
-import { bar, find, make, number, percent } from "./dom.js";
+import { ask, bar, find, make, number, percent } from "./dom.js";
 
 const POLICIES = {
   "LinMED": { policy: "LinMED" },

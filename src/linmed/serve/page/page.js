@@ -1,8 +1,7 @@
 // The page follows one bandit. Each choice begins a new turn: panels are blank until their answers are there, and
 // answers that come late for an earlier turn are dropped.
 
-import { ask, explained, keep } from "./api.js";
-import { find, make } from "./dom.js";
+import { ask, explained, find, keep, make } from "./dom.js";
 import { fit, prepareCreation, prepareTrial } from "./forms.js";
 import { blank, prepare, showAlerts, showArms, showBest, showDrift, showStatistics, showTrend } from "./panels.js";
 

@@ -58,6 +58,7 @@ export function showStatistics(s, drift = null) {
     tile("pending rewards", whole(s.pending)),
     tile("mean reward", number(s.mean_reward), spark(over.map((p) => p.mean_reward))),
     tile("exploration rate", percent(s.exploration_rate), spark(over.map((p) => p.exploration_rate))),
+    ...extras(s),
   );
   const lines = (...names) => names.map(([name, label], i) => ({
     label, style: i ? "two" : "one", points: over.map((p) => ({ x: p.time, y: p[name] })),
@@ -74,6 +75,16 @@ export function showStatistics(s, drift = null) {
   const since = s.policy_versions[s.policy_versions.length - 1].created;
   find("policy").textContent = `${s.policy}, version ${s.policy_version}, since ${new Date(since / 1000).toLocaleString("en-GB")}`;
   return s;
+}
+
+// What a bandit may have: deadlines, a control group, shadow policies.
+function extras({ deadlines, control, shadow }) {
+  const found = [];
+  if (deadlines) found.push(tile("no reward by the deadline", whole(deadlines.missing)), tile("rewards after it", whole(deadlines.late)));
+  if (control) found.push(tile(`mean reward, control group (${percent(control.share, 0)})`, number(control.control.mean_reward)),
+    tile("mean reward, policy", number(control.policy.mean_reward)));
+  if (shadow.length) found.push(tile("shadow policies", shadow.join(", ")));
+  return found;
 }
 
 const tile = (name, value, line = null) => make("div", {}, make("dt", {}, name), make("dd", {}, value), line);
