@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -58,41 +57,6 @@ def test_beyond_that_a_share_of_the_identifiers_is_compared_exactly(monkeypatch)
         search.add(pa.array([str(i) for i in range(start, start + 500)]))
         assert len(search._kept) <= 1 << 10
     assert search.found() is None
-
-
-@pytest.mark.parametrize(
-    "make", [str, "{:032x}".format, "x{}-0001".format, "né{:9d}".format, lambda i: "a" * i]
-)
-def test_the_share_that_stays_is_fair_for_identifiers_of_all_kinds(make):
-    n = 4_000
-    column = pa.array([make(i) for i in range(n)], pa.large_string())
-    bits = views.hashes(column)
-    assert np.unique(bits).size == n
-    for shift in (63, 62, 60):
-        share = np.count_nonzero(bits >> np.uint64(shift) == 0) / n
-        exact = 2.0 ** (shift - 64)
-        assert abs(share - exact) < 5 * (exact / n) ** 0.5
-    np.testing.assert_array_equal(views.hashes(column.slice(7, 9)), bits[7:16])
-
-
-def test_a_hash_is_the_same_in_every_process():
-    golden, mask = 0x9E3779B97F4A7C15, 2**64 - 1
-
-    def mixed(bits: int) -> int:
-        bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & mask
-        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & mask
-        return bits ^ bits >> 31
-
-    def hashed(text: str) -> int:
-        content = text.encode()
-        words = [content[i : i + 8].ljust(8, b"\0") for i in range(0, len(content) + 1, 8)]
-        total = sum(
-            (mixed(i * golden & mask) | 1) * int.from_bytes(word, "little") for i, word in enumerate(words, 1)
-        )
-        return mixed(total + (len(content) + 1) * golden & mask)
-
-    texts = ["", "a", "decision 1", "é" * 4, "x" * 100]
-    assert views.hashes(pa.array(texts, pa.large_string())).tolist() == [hashed(text) for text in texts]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -347,16 +347,6 @@ def test_columns_that_no_log_can_hold_are_named(arms):
         DecisionLog.from_table({"arm": [0, 0], "probability": [0.5, 0.5], "reward": [1.0, 1.0], "arms": arms})
 
 
-def test_missing_values_of_data_frames_are_rewards_that_have_not_come():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(
-        {"arm": [0, 0], "probability": [0.5, 0.5], "reward": [1.0, np.nan]}, index=[7, 9]
-    )
-    log = DecisionLog.from_table(frame)
-    assert log.table()["reward"].to_pylist() == [1.0, None]
-    assert log.columns == ["arm", "probability", "reward"]
-
-
 def test_lists_with_wide_offsets_are_read(tmp_path):
     """Polars writes such columns."""
     columns = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}

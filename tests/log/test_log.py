@@ -270,25 +270,6 @@ def test_threads_share_a_writer(tmp_path):
     assert rewards == {str(i): float(i) for i in range(200)}
 
 
-def test_clicks_are_rewards(tmp_path):
-    with LogWriter(tmp_path) as writer:
-        for i, click in enumerate([True, np.False_, np.array(1)]):
-            record(writer, i)
-            writer.reward(i, click)
-        record(writer, 3)
-        with pytest.raises(ValueError, match="reward is masked"):
-            writer.reward(3, np.ma.masked)
-    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, 0.0, 1.0, None]
-
-
-def test_two_writers_one_after_the_other_keep_the_order_of_decisions(tmp_path):
-    for start in (0, 5, 10):
-        with LogWriter(tmp_path, flush_rows=2) as writer:
-            for i in range(start, start + 5):
-                record(writer, i)
-    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(15)]
-
-
 def test_paths_that_are_no_log_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no log at"):
         DecisionLog.open(tmp_path / "none")

@@ -8,12 +8,8 @@ import textwrap
 from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from linmed import LinMED, LinTS
-from linmed.agent import Agent
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate
 from tests.blame import blames
@@ -101,14 +97,6 @@ def test_a_row_that_could_not_be_written_or_read_is_refused_by_its_field(tmp_pat
     assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == ["before", "after"]
 
 
-def test_identifiers_that_are_no_text_are_refused(tmp_path):
-    with LogWriter(tmp_path) as writer:
-        with pytest.raises(ValueError, match="decision_id must be Unicode text"):
-            record(writer, "\udcff")
-        record(writer, "früh")
-    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == ["früh"]
-
-
 def test_rows_of_other_number_types_and_rules_that_exclude_arms_are_taken(tmp_path):
     late = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
     with LogWriter(tmp_path) as writer:
@@ -141,17 +129,6 @@ def test_what_the_caller_changes_later_does_not_change_the_log(tmp_path):
         arms[:] = 9.0
     (row,) = DecisionLog.open(tmp_path).table().to_pylist()
     assert (row["features"], row["arms"]) == ([1.0, 2.0], [[0.0, 1.0], [1.0, 2.0]])
-
-
-@pytest.mark.parametrize("policy", [LinMED(), LinTS(), LinTS(propensity=100)], ids=repr)
-def test_an_agents_own_decisions_are_taken_and_evaluated(tmp_path, policy):
-    """LinTS's probabilities are integrals, whose sum is one only within their error."""
-    rng = np.random.default_rng(0)
-    with Agent(policy, 3, seed=1, log=tmp_path) as agent:
-        for _ in range(60):
-            agent.learn(agent.decide(rng.normal(size=(12, 3))), float(rng.random()))
-    table = evaluate(DecisionLog.open(tmp_path), "logged", "ipw", interval="none")
-    assert table["n"].to_pylist() == [60]
 
 
 @pytest.mark.unix
@@ -312,19 +289,3 @@ def test_a_damaged_file_is_named(tmp_path, kind, damage):
     for call in (lambda: log.table(), lambda: evaluate(log, **ask), lambda: LogWriter(tmp_path)):
         with pytest.raises(ValueError, match=rf"{file.name} is damaged"):
             call()
-
-
-def test_a_log_is_not_saved_over_a_file(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    log = DecisionLog.from_table({"arm": [0], "probability": [0.5], "reward": [1.0]})
-    with pytest.raises(ValueError, match=r"path must be a new or empty directory, .*file is a file"):
-        log.save(tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_file_that_vanished_is_said_to_be_missing(tmp_path):
-    pq.write_table(pa.table({"arm": [1], "probability": [0.5], "reward": [1.0]}), tmp_path / "x.parquet")
-    log = DecisionLog.open(tmp_path / "x.parquet")
-    (tmp_path / "x.parquet").unlink()
-    with pytest.raises((FileNotFoundError, ValueError), match=r"x\.parquet"):
-        log.table()

@@ -1,6 +1,5 @@
 """Slices, splits and filters of a log: the rows of the whole table, whatever it is read from and how."""
 
-import pickle
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -86,14 +85,6 @@ def test_a_slice_is_that_of_the_table(forms, form, start, stop, again, batch):
     assert len(part) == len(whole[start:stop][again[0] : again[1]])
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_split_by_fraction_keeps_the_order(forms, form):
-    log = forms[form]
-    first, second = log.split(0.25)
-    assert (len(first), len(second)) == (15, 46)
-    assert rows(first) + rows(second) == rows(log)
-
-
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "vw"])
 def test_times_split_a_log_in_two(forms, form):
     log = forms[form]
@@ -145,12 +136,6 @@ def test_views_read_the_same_in_any_batch_and_in_pieces(forms, form):
             assert rows(view, batch) == whole, name
         assert len(view) == len(whole), name
         assert [row for piece in view.pieces() for row in rows(piece)] == whole, name
-
-
-@pytest.mark.parametrize("form", ["directory", "foreign", "named", "dsjson"])
-def test_views_travel_to_other_processes(forms, form):
-    for name, view in views_of(forms[form]).items():
-        assert rows(pickle.loads(pickle.dumps(view))) == rows(view), name
 
 
 def test_a_directory_stays_in_pieces_where_it_is_cut_or_filtered(forms):

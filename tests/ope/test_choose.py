@@ -235,23 +235,6 @@ def test_late_rewards_in_the_part_that_teaches_are_left_out_and_those_after_it_e
         assert choose(log, ["uniform", 0]).decisions == 10
 
 
-def test_the_forecast_is_of_the_right_order():
-    good, asked = 0, 0
-    for seed in range(6):
-        log = played(40_000, [0.5, 0.6], [seed, 7])
-        choice = choose(log[:1_000], [0, 1])
-        if choice.decided:
-            continue
-        asked += 1
-        promised = 1_000 + (choice.more or 10**9)
-        n = 1_000
-        while n < 40_000 and not choose(log[:n], [0, 1]).decided:
-            n = int(n * 1.25)
-        good += promised / 4 <= n <= 4 * promised
-    assert asked >= 3
-    assert good >= 0.6 * asked
-
-
 def test_the_forecast_counts_what_the_log_will_need_not_only_what_judges():
     log = linear(400, 3, high=0.55)
     candidates = {"half": "uniform", "learner": LinMED()}

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
-from linmed.cli.log_options import doubts, open_log, unexplained
+from linmed.cli.log_options import open_log, unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
 from linmed.policies.linmed import LinMED
 from linmed.question import duration, missing
@@ -84,15 +83,6 @@ def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
     assert asked(capsys, words, log=logged)["differences"] == apart.to_pylist()
 
 
-def test_without_a_sequence_the_page_has_no_plot_unless_one_is_asked_for(logged, capsys, tmp_path):
-    words = "ope {log}/log --interval adaptive --html {to}/report.html"
-    assert "More than" not in command(capsys, words, log=logged, to=tmp_path)[1]
-    assert "<polygon" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    out = command(capsys, words + " --plot {to}/plot.svg --diff arm:0", log=logged, to=tmp_path)[1]
-    assert "More than arm 0 (betting interval):" in out
-    assert "The betting sequence" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
 @pytest.fixture
 def silent(tmp_path):
     """A log in which arm 1 is never played."""
@@ -127,26 +117,6 @@ def test_a_missing_interval_that_nobody_explains_is_explained():
     (words,) = unexplained("normal", [table], ["target 'a' is silent"])
     assert words.startswith("target 'b' has no interval")
     assert list(unexplained("none", [table], [])) == []
-
-
-def speak() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        for kind in (OPEWarning, OPEWarning, DeprecationWarning):
-            warnings.warn(f"a {kind.__name__}", kind, stacklevel=1)
-
-
-def overhear() -> list[str]:
-    with doubts() as found:
-        speak()
-    return found
-
-
-def test_other_warnings_go_their_usual_way():
-    with pytest.warns(DeprecationWarning, match="a DeprecationWarning") as usual:
-        found = overhear()
-    assert found == ["a OPEWarning"]
-    assert len(usual) == 1
 
 
 def test_a_terminal_that_knows_ascii_alone_gets_ascii(logged):

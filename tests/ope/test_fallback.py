@@ -9,23 +9,20 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from linmed import LinMED, Uniform
+from linmed import LinMED
 from linmed.log import LogWriter
 from linmed.ope import (
     DecisionLog,
     OPEWarning,
-    Replay,
     Ridge,
     choose,
-    compare,
     diagnose,
     difference,
     evaluate,
     learn_from,
-    sequence,
 )  # fmt: skip
 from linmed.ope.intervals import Played
-from linmed.ope.log_facts import fixed_shares, has_some, of_catalogue
+from linmed.ope.log_facts import has_some, of_catalogue
 from linmed.validation import BadValue
 from tests.ope.catalogues import columns, load_study, routed
 
@@ -141,25 +138,6 @@ def test_leaving_fallbacks_out_is_seen_by_the_weights():
     assert np.isnan(table["lower"][0].as_py())
 
 
-@pytest.mark.parametrize("interval", ["betting", "asymptotic", "normal"])
-def test_every_interval_knows_them(interval):
-    """One log of 20,000 decisions with known truth: at confidence 0.999 each misses one log of a thousand."""
-    log = routed(20_000, seed=2, keep=0.5)
-    row = evaluate(log, "uniform", "ipw", interval, confidence=0.999).to_pylist()[0]
-    assert row["n"] == 20_000
-    assert row["lower"] <= 0.3 <= row["upper"]
-    assert row["upper"] - row["lower"] < 0.1
-
-
-def test_decisions_since_a_moment_and_sequences():
-    log = routed(20_000, seed=3, keep=0.5)
-    row = evaluate(log, "uniform", "ipw", confidence=0.999, since=-10_000).to_pylist()[0]
-    assert row["lower"] <= 0.3 <= row["upper"]
-    trace = sequence(log, "uniform", confidence=0.999).to_pylist()
-    assert trace[-1]["n"] == 20_000
-    assert all(row["lower"] <= 0.3 <= row["upper"] for row in trace)
-
-
 def test_differences_and_choices():
     log = routed(20_000, seed=4, keep=0.5)
     row = difference(log, "item:item-4", "uniform", confidence=0.999).to_pylist()[0]
@@ -171,16 +149,6 @@ def test_differences_and_choices():
     found = choose(log, candidates)
     assert found.leader == "last"
     assert "first" in found.dropped
-
-
-def test_groups_are_compared_whatever_the_route():
-    rng = np.random.default_rng(0)
-    log = routed(4_000, seed=5, variant=rng.choice(["x", "y"], 4_000))
-    means = {row["target"]: row["estimate"] for row in compare(log, "variant").to_pylist()}
-    table = log.table()
-    for name in ("x", "y"):
-        mine = np.array(table["variant"].to_pylist()) == name
-        assert means[name] == pytest.approx(table["reward"].to_numpy()[mine].mean())
 
 
 # Where every arm is listed
@@ -214,31 +182,6 @@ def test_dr_keeps_its_model_on_fallback_rows():
     assert estimate == pytest.approx(np.mean(terms), abs=1e-12)
 
 
-def test_models_are_unbiased_and_promises_hold_where_every_arm_is_listed():
-    """At confidence 0.999, and within five standard errors of IPW, 0.0153 each. The promise is about accepted
-    items: 0.08 times 0.5."""
-    log = listed()
-    found = evaluate(log, "uniform", ["ipw", "dr", "sndr", "switch", "dros"], confidence=0.999).to_pylist()
-    for row in found:
-        assert row["lower"] <= 0.3 <= row["upper"]
-        assert abs(row["estimate"] - 0.3) < 5 * 0.0153
-    promised = evaluate(log, "uniform", ["ipw", "dr"], confidence=0.999, smallest_probability=0.04)
-    for row in promised.to_pylist():
-        assert row["lower"] <= 0.3 <= row["upper"]
-    with pytest.raises(BadValue, match=r"probability must be at least smallest_probability=0\.1"):
-        evaluate(log, "uniform", "ipw", smallest_probability=0.1)
-
-
-def test_replay_takes_no_fallback_and_as_many_others_as_it_should():
-    """Accepted are Binomial(6000, 1/25): six standard deviations are 91."""
-    log = listed()
-    found = Replay(Uniform(), bound=25.0).run(log)
-    assert found.offered == 6_000
-    assert abs(found.accepted - 240) < 91
-    assert found.lower <= 0.3 <= found.upper
-    assert Replay(Uniform()).run(log).accepted > 0  # the bound is that of accepted items
-
-
 def test_what_is_learned_from_a_log_is_learned_from_fallbacks_too():
     log = routed(50, seed=7, keep=0.1, features=np.eye(5)[np.asarray(columns(50, 7, 0.1)["arm"])])
     agent = learn_from(log, LinMED(), seed=1)
@@ -267,13 +210,6 @@ def test_what_contradicts_itself_is_named():
 def test_models_need_every_item(estimator):
     with pytest.raises(BadValue, match=f"{estimator} needs the features of every arm .* lists no items"):
         evaluate(few(), "uniform", estimator)
-
-
-def test_a_million_items_are_no_burden():
-    log = few(arm_count=[1_000_000] * 4)
-    assert evaluate(log, "uniform", interval="none")["estimator"].to_pylist() == ["ipw", "snipw"]
-    with pytest.raises(BadValue, match="smallest_probability is of use only where"):
-        evaluate(log, "uniform", smallest_probability=1e-7)
 
 
 def test_places_may_exceed_the_items_that_are_left():
@@ -338,12 +274,6 @@ def test_a_log_of_several_policies(tmp_path):
     assert only["estimate"][0].as_py() == 0.0
 
 
-def test_shares_are_not_taken_for_fixed():
-    """Accepted probabilities that never change sum to less than one, and are none of all arms."""
-    log = routed(5_000, seed=10)
-    assert fixed_shares(log) is None
-
-
 def test_how_often_arms_were_played_is_counted_without_fallbacks():
     """A fallback plays the best item, which its own probability does not tell; nothing is wrong with that."""
     log = routed(30_000, seed=11, keep=0.1)
@@ -371,12 +301,6 @@ def test_arms_of_large_numbers_do_not_leave_out_their_batches():
         evaluate(
             DecisionLog.from_table({**log, "probability": np.full(1_000, 0.25)}), "arm:1", "ipw", batch=2
         )
-
-
-def test_diagnosis_counts_them():
-    found = diagnose(few(), "uniform")
-    assert (found.n, found.largest_weight, found.smallest_probability) == (4, 5.0, 0.05)
-    assert found.mean_weight == pytest.approx(2.0)
 
 
 def test_a_target_of_a_column_may_be_silent_of_them():

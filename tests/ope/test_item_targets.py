@@ -237,10 +237,3 @@ def test_the_command_takes_an_item(folder, capsys):
     first = told["results"][0]
     assert first["target"] == "item:shoes-17"
     assert first["estimate"] == pytest.approx(estimate(DecisionLog.open(folder), "item:shoes-17"))
-
-
-def test_the_command_names_what_it_does_not_know(folder, capsys):
-    assert main(["ope", str(folder), "--target", "item:boots", "--no-progress"]) != 0
-    assert "no decision" in capsys.readouterr().err
-    assert main(["ope", str(folder), "--target", "item:shoes-17", "--estimator", "dr", "--no-progress"]) != 0
-    assert "lists no items" in capsys.readouterr().err

@@ -1,12 +1,10 @@
 """Logistic regression as the reward model of dm, dr and the like: earlier decisions only, in one pass."""
 
-import json
 
 import numpy as np
 import pytest
 
 from linmed import Agent, LogisticMED
-from linmed.cli import main
 from linmed.ope import DecisionLog, Logistic, evaluate
 from linmed.validation import BadValue
 from tests.blame import blames
@@ -54,15 +52,6 @@ def test_it_predicts_clicks_better_than_a_line_does():
     assert np.square(errors["logistic"]).mean() < np.square(errors["ridge"]).mean()
 
 
-def test_a_doubly_robust_estimate_stays_unbiased():
-    """Twenty logs of 300: the mean error is within five of its standard errors."""
-    errors = []
-    for seed in range(20):
-        columns, truth = clicks(300, 100 + seed)
-        errors.append(estimate(columns, "dr", Logistic()) - truth)
-    assert abs(np.mean(errors)) < 5 * np.std(errors) / np.sqrt(20)
-
-
 def test_without_features_each_arm_has_a_rate_drawn_to_that_of_all():
     columns = {
         "arm": [0, 0, 1], "probability": [0.5] * 3, "reward": [1.0, 0.0, 1.0], "arm_count": [2] * 3,
@@ -80,14 +69,3 @@ def test_rewards_that_are_no_clicks_are_refused_by_name():
         estimate(columns, "dr", "logistic")
     with pytest.raises(BadValue, match="regressor must be one of 'ridge', 'logistic'"):
         estimate(columns, "dr", "forest")
-
-
-def test_the_command_line_takes_it(tmp_path, capsys):
-    import pyarrow.parquet as pq
-
-    columns, _ = clicks(200, 2)
-    pq.write_table(DecisionLog.from_table(columns).table(), tmp_path / "log.parquet")
-    asked = ["ope", str(tmp_path / "log.parquet"), "--target", "arm:0", "--estimator", "dr", "--json"]
-    assert main([*asked, "--regressor", "logistic"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["results"]
-    assert row["estimate"] == pytest.approx(estimate(columns, "dr", "logistic"))

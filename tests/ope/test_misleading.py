@@ -52,16 +52,6 @@ def test_probabilities_that_cannot_be_true_leave_no_interval_and_are_named_with_
         assert row["valid"] == "—"
 
 
-def test_one_target_with_wrong_probabilities_leaves_the_others_their_intervals():
-    rng = np.random.default_rng(0)
-    n = 1000
-    one = log(n, rng=rng, good=np.full(n, 0.5), bad=np.full(n, 0.9))
-    with pytest.warns(OPEWarning, match="target 'column:bad': the mean weight is 1.8 where it should be 1"):
-        good, bad = evaluate(one, ["column:good", "column:bad"], "ipw").to_pylist()
-    assert good["lower"] < 0.5 < good["upper"]
-    assert math.isnan(bad["lower"])
-
-
 def test_differences_and_diagnosis_find_wrong_probabilities_too():
     with pytest.warns(OPEWarning, match="target 'arm 1': the mean weight is 2"):
         row = difference(wrong(), 0, 1).to_pylist()[0]
@@ -107,26 +97,6 @@ def test_weights_that_are_too_small_are_named():
 # Drift
 
 
-@pytest.mark.parametrize("shape", ["decline", "step", "season"])
-def test_values_that_drift_are_covered_by_default(shape):
-    """8 logs each, three 95 % intervals at the end: more than 6 misses has probability below 1e-3."""
-    n = 4000
-    t = np.arange(n) / n
-    means = {
-        "decline": 0.9 - 0.8 * t, "step": np.where(t < 0.3, 0.8, 0.2), "season": 0.5 + 0.4 * np.sin(20 * t)
-    }[shape]  # fmt: skip
-    rng = np.random.default_rng(3)
-    missed = 0
-    for _ in range(8):
-        reward = (rng.random(n) < means).astype(float)
-        one = log(n, arms=4, means=[0.5] * 4, rng=rng, reward=reward)
-        row = evaluate(one, 1, "ipw").to_pylist()[0]
-        missed += not row["lower"] <= means.mean() <= row["upper"]
-        row = sequence(one, 1).to_pylist()[-1]
-        missed += not row["lower"] <= means.mean() <= row["upper"]
-    assert missed <= 6
-
-
 # No certainty without cause
 
 
@@ -142,18 +112,6 @@ def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, est
     assert row["valid"][0].as_py() == "—"
     low, high = (evaluate(silent, "logged", "ipw")[name][0].as_py() for name in ("lower", "upper"))
     assert low == 0.0 < high
-
-
-def test_no_interval_of_rare_rewards_has_no_width():
-    """0.2 % rewards, 500 decisions: a third of all logs have none."""
-    rng = np.random.default_rng(9)
-    for _ in range(12):
-        one = log(500, rng=rng, means=(0.002, 0.002))
-        for interval in ("normal", "adaptive", "asymptotic", "betting"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", OPEWarning)
-                row = evaluate(one, 0, "ipw", interval=interval).to_pylist()[0]
-            assert not row["upper"] <= row["lower"]
 
 
 def test_few_rewards_and_low_effective_samples_are_named():
@@ -354,20 +312,6 @@ def test_a_walk_leaves_the_asymptotic_sequence_ever_with_the_probability_it_says
 def test_the_asymptotic_sequence_is_narrowest_where_it_is_planned():
     assert asymptotic_quantile(300_000, 0.95) / 1.959964 < 1.6
     assert asymptotic_quantile(100_000, 0.95) / 1.959964 < 1.56
-
-
-def test_asymptotic_sequences_cover_at_all_large_times():
-    """60 logs looked at after every hundred decisions from 1,000 on, 90 %: over 14 misses: below 1e-3."""
-    rng = np.random.default_rng(12)
-    missed = 0
-    for _ in range(60):
-        x = np.where(rng.random(10_000) < 0.25, 4.0, 0.0) * (rng.random(10_000) < 0.3)
-        n = np.arange(1000, 10_001, 100)
-        mean = np.cumsum(x)[n - 1] / n
-        error = np.sqrt((np.cumsum(x**2)[n - 1] / n - mean**2) / n)
-        quantile = np.array([asymptotic_quantile(int(k), 0.9) for k in n])
-        missed += bool((np.abs(mean - 0.3) > quantile * error).any())
-    assert missed <= 14
 
 
 def test_a_promised_smallest_probability_narrows_the_interval_of_rare_rewards():

@@ -132,17 +132,6 @@ def test_two_estimators_of_one_kind_have_distinct_labels(small):
         evaluate(small.log, "uniform", ["ipw", "dr", "ipw"])
 
 
-def test_tables_print_themselves_and_go_to_pandas(small):
-    table = evaluate(small.log, ["uniform", 2], ["ipw", "dr"])
-    lines = str(table).splitlines()
-    assert lines[0].split() == table.column_names
-    assert [line.split()[0] for line in lines[1:]] == ["uniform", "uniform", "arm", "arm"]
-    assert len({len(line) for line in lines[1:]}) == 1
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    assert isinstance(table.to_pandas(), pandas.DataFrame)
-    assert list(table.to_pandas()["estimate"]) == table["estimate"].to_pylist()
-
-
 class Watching(Executor):
     """Works at once, as another process would, and notes how much comes back."""
 

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.ope import DecisionLog, OPEWarning, as_target, diagnose, difference, evaluate, sequence
-from linmed.ope import targets as module
 from linmed.ope.scan import Problems, Rounds
 from linmed.ope.targets import distinct
 from linmed.policies import EXP2, LinMED, LinTS
@@ -77,14 +76,6 @@ def test_sets_are_alike_only_in_every_bit():
     np.testing.assert_array_equal(np.signbit(zeros[first][which]), np.signbit(zeros))
     hot = np.eye(40)[:, None]
     assert distinct(np.concatenate([hot, hot]))[0].size == 40  # numbers with few bits have keys of their own
-
-
-def test_two_sets_with_one_key_are_told_apart(monkeypatch):
-    state, sets = learned(LinMED()), few_sets(50)
-    expected = as_target((LinMED(), state)).probabilities(rounds_of(sets), Problems())
-    monkeypatch.setattr(module, "_keys", lambda bits: np.zeros(len(bits)))
-    found = as_target((LinMED(), state)).probabilities(rounds_of(sets), Problems())
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_policy_for_one_set_of_arms_is_a_target_of_a_log_that_has_but_one():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from linmed import EXP2, Agent, LinMED, Pinpoint, Uniform, Verdicts
+from linmed import EXP2, Agent, LinMED, Pinpoint, Verdicts
 from linmed.cli import main
 from linmed.ope import Arms, DecisionLog, verdict
 from linmed.validation import BadValue
@@ -92,12 +92,6 @@ def test_names_of_arms_come_from_the_log_or_from_those_who_ask():
     assert verdict(log, LinMED(sigma=0.1), ARMS[:2]).arms.names == ("arm 0", "arm 1")
 
 
-def test_arms_that_were_never_offered_may_be_asked_about():
-    new = [[0.5, 0.9], [0.5, -0.9]]
-    found = verdict(DecisionLog.from_table(table()), Uniform(sigma=0.1), new)
-    assert (found.verdict.best, found.verdict.decided) == (0, True)
-
-
 def test_logs_that_do_not_tell_their_arms_are_refused_like_by_a_colleague(shop):
     policy = LinMED(sigma=0.5)
     columns = table(rounds=3)
@@ -177,13 +171,6 @@ def test_the_command_tells_programs_the_same(shop, capsys):
 def test_rewards_that_contradict_what_was_assumed_are_said_to(shop, capsys):
     assert main(["verdict", str(shop / "log"), "--sigma", "0.001"]) == 0
     assert capsys.readouterr().out.startswith("CONTRADICTION after 2,500 rewards")
-
-
-def test_the_command_writes_a_page(shop, capsys, tmp_path):
-    assert main(["verdict", str(shop / "log"), "--sigma", "0.5", "--html", str(tmp_path / "page.html")]) == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "Which arm is the best?" in page
-    assert "at every look at once, whoever chose what was played" in page
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.log_facts import holds, of_catalogue, pairs, require, require_named
@@ -244,23 +243,13 @@ def distinct(sets: Floats) -> tuple[Index, Index]:
     are alike, all are taken to be different.
     """
     n, everything = len(sets), slice(None)
-    bits = sets.reshape(n, -1).view(np.uint64)
-    some = _keys(bits[:: max(1, n // LOOKED_AT)])
+    rows = sets.reshape(n, -1)
+    bits = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    some = bits[:: max(1, n // LOOKED_AT)]
     if np.unique(some).size == some.size:
         return everything, everything
-    _, first, which = np.unique(_keys(bits), return_index=True, return_inverse=True)
-    if (bits != bits[first][which]).any():  # two sets that differ have one key
-        return everything, everything
+    _, first, which = np.unique(bits, return_index=True, return_inverse=True)
     return first, which
-
-
-def _keys(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """(n, m) → (n,): equal for equal rows, and hardly ever for others."""
-    factors = np.random.default_rng(0).integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
-    mixed = bits >> np.uint64(32)  # the lower half of a number such as 0.5 is zero
-    mixed ^= bits
-    keys: NDArray[np.uint64] = mixed @ factors
-    return keys
 
 
 def log_law(policy: Policy, state: State, arms: Floats, field: str) -> Floats:
