@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from linmed.ope.targets import ArmTarget
 from linmed.ope.warnings import no_value, of_waiting
 from linmed.question import CONFIDENCE, INTERVAL, MISSING, Question, Rewards, ask, asks
 from linmed.report.tables import Table
-from linmed.validation import BadType, BadValue, Floats
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 MOST = 100
 MISMATCH = 1e-3
@@ -143,26 +143,35 @@ def log_evidence(counts: Floats, shares: Floats) -> float:
     return float(mixture - np.sum(counts * np.log(shares)))
 
 
+class Codes(dict[Any, int]):
+    """Number the values of a column by their first appearance, over all batches."""
+
+    def of(self, field: str, values: pa.Array, row: Callable[[int], int]) -> Ints:
+        """Give the number of each value; one that is absent is an error that names its `row`."""
+        absent = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        if absent.any():
+            missing = row(int(np.argmax(absent)))
+            raise BadValue(field, f"{field} must be given in every row: row {missing} has none")
+        encoded = values.dictionary_encode()
+        own = [self.setdefault(one, len(self)) for one in encoded.dictionary.to_pylist()]
+        codes: Ints = np.array(own, np.int64)[encoded.indices.to_numpy()]
+        return codes
+
+
 def assignment(log: DecisionLog, column: str) -> Assignment:
     """Read who is in which group by a column of a log."""
     require(log, [column], "comparing groups", "groups")
-    codes: dict[Any, int] = {}
+    codes = Codes()
     counts, follows = np.zeros(MOST), np.zeros((MOST, MOST))
     row, last = 0, np.empty(0, dtype=np.int64)
     for batch in log.batches([column]):
         values = _plain(batch.column(0))
         if pa.types.is_nested(values.type):
             raise BadValue("groups", f"groups must be names or numbers, got {values.type}")
-        absent = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        if absent.any():
-            missing = row + int(np.argmax(absent))
-            raise BadValue("groups", f"groups must be given in every row: row {missing} has none")
+        group = codes.of("groups", values, row.__add__)
         row += batch.num_rows
-        encoded = values.dictionary_encode()
-        own = [codes.setdefault(name, len(codes)) for name in encoded.dictionary.to_pylist()]
         if len(codes) > MOST:
             raise BadValue("groups", f"groups must be at most {MOST}, {log.name} has more")
-        group = np.array(own)[encoded.indices.to_numpy()]
         counts += np.bincount(group, minlength=MOST)
         path = np.concatenate([last, group])
         steps = np.bincount(path[:-1] * MOST + path[1:], minlength=MOST * MOST)
@@ -181,7 +190,7 @@ class Units:
     def __init__(self, unit: str, names: tuple[Any, ...]):
         self.unit, self.names = unit, names
         self.rows = 0
-        self._codes: dict[Any, int] = {}
+        self._codes = Codes()
         self._sums, self._counts = np.zeros(0), np.zeros(0)
         self._group, self._first = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._astray: tuple[Any, int, int] | None = None  # a unit of two groups, and a row of each
@@ -189,14 +198,8 @@ class Units:
     def add(self, rounds: Rounds) -> None:
         """Absorb n judged rows."""
         values = _plain(rounds.extra[self.unit])
-        absent = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        if absent.any():
-            row = int(rounds.row[np.argmax(absent)])
-            raise BadValue("unit", f"unit must be given in every row: row {row} has none")
+        code = self._codes.of("unit", values, rounds.row.item)
         self.rows += len(rounds)
-        encoded = values.dictionary_encode()
-        own = [self._codes.setdefault(one, len(self._codes)) for one in encoded.dictionary.to_pylist()]
-        code = np.array(own)[encoded.indices.to_numpy()]
         size = len(self._codes)
         new = size - self._sums.size
         self._sums, self._counts = (np.pad(array, (0, new)) for array in (self._sums, self._counts))
