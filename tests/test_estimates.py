@@ -1,4 +1,4 @@
-"""Tables with bars: where lines and marks stand, at every width, in every encoding."""
+"""Tables with bars: where lines and marks stand, at every width."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linmed.report.tables import Table
-from linmed.report.text_report import ASCII, UNICODE, Scale, bar, cell_len, ends, render
+from linmed.report.text_report import Scale, bar, cell_len, ends, render
 
 NAN = math.nan
 
@@ -36,29 +36,31 @@ USUAL = Table(
 )
 
 
-def test_a_bar_shows_the_interval_and_the_estimate_on_the_scale():
-    scale = Scale(0.0, 1.0, 0.1)
-    assert bar(row(0.5, 0.2, 0.8), scale, 11, UNICODE) == "  ├──●──┤"
-    assert bar(row(0.5, 0.2, 0.8), scale, 11, ASCII) == "  |--o--|"
-    assert bar(row(0.5, 0.0, 1.0), scale, 11, ASCII) == "|----o----|"
-    assert bar(row(0.1, 0.5, 0.7), scale, 11, ASCII) == " o   |-|"  # the estimate outside its interval
-    assert bar(row(0.0, 1.0, 1.0), scale, 11, ASCII) == "o         |"  # an interval of one point
-    assert bar(row(NAN, 0.5, 0.7), scale, 11, ASCII) == "     |-|"
-    assert bar(row(0.5, NAN, NAN), scale, 11, ASCII) == "no interval"
+UNIT, BOTH = Scale(0.0, 1.0, 0.1), Scale(-1.0, 1.0, 0.2)
 
 
-def test_an_estimate_beyond_the_scale_is_an_arrow():
-    scale = Scale(0.0, 1.0, 0.1)
-    assert bar(row(7.0, 0.5, 0.7), scale, 11, ASCII) == "     |-|  >"
-    assert bar(row(-7.0, 0.5, 0.7), scale, 11, ASCII) == "<    |-|"
+@pytest.mark.parametrize(
+    ("numbers", "scale", "drawn"),
+    [
+        ((0.5, 0.2, 0.8), UNIT, "  ├──●──┤"),
+        ((0.5, 0.0, 1.0), UNIT, "├────●────┤"),
+        ((0.1, 0.5, 0.7), UNIT, " ●   ├─┤"),  # the estimate outside its interval
+        ((0.0, 1.0, 1.0), UNIT, "●         │"),  # an interval of one point
+        ((NAN, 0.5, 0.7), UNIT, "     ├─┤"),
+        ((0.5, NAN, NAN), UNIT, "no interval"),
+        ((7.0, 0.5, 0.7), UNIT, "     ├─┤  ▸"),  # beyond the scale
+        ((-7.0, 0.5, 0.7), UNIT, "◂    ├─┤"),
+        ((0.8, 0.6, 1.0), BOTH, "     ┊  ├●┤"),  # zero, where the scale crosses it
+        ((0.6, -0.4, 1.0), BOTH, "   ├─┼──●─┤"),
+    ],
+)
+def test_a_bar_shows_the_interval_and_the_estimate_on_the_scale(numbers, scale, drawn):
+    assert bar(row(*numbers), scale, 11) == drawn
 
 
-def test_zero_is_shown_where_the_scale_crosses_it():
-    scale = Scale(-1.0, 1.0, 0.2)
-    assert bar(row(0.8, 0.6, 1.0), scale, 11, ASCII) == "     :  |o|"
-    assert bar(row(0.6, -0.4, 1.0), scale, 11, ASCII) == "   |-+--o-|"
-    assert ends(scale, 15) == "-1.0   0    1.0"
-    assert ends(Scale(0.0, 1.0, 0.1), 11) == "0.0     1.0"
+def test_the_ends_of_a_scale_stand_above_it_and_zero_between_them():
+    assert ends(BOTH, 15) == "-1.0   0    1.0"
+    assert ends(UNIT, 11) == "0.0     1.0"
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1), st.sampled_from([1e-9, 1e-3, 1.0, 1e6]))
@@ -81,28 +83,14 @@ def test_the_scale_follows_the_intervals_and_not_a_wild_estimate():
     assert Scale.of([row(0.5, NAN, NAN), row(0.7, NAN, NAN)])[:2] == pytest.approx((0.5, 0.7))
 
 
-@pytest.mark.parametrize("width", [1, 24, 40, 60, 80, 100, 200])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_every_number_is_told_within_every_width(width, encoding):
-    text = render(USUAL, width, encoding)
-    text.encode(encoding)
+@pytest.mark.parametrize("width", [1, 40, 60, 80, 200])
+def test_every_number_is_told_within_every_width(width):
+    text = render(USUAL, width)
     assert max(map(cell_len, text.splitlines())) <= max(width, 24)
     words = " ".join(text.split())
-    for told in (
-        "uniform",
-        "LinMED-90 (sigma=0.5)",
-        "snipw",
-        "0.491",
-        "0.451",
-        "0.531",
-        "412",
-        "88.2",
-        "1,000",
-    ):
-        assert told in words
-    mark = "●" if encoding == "utf-8" else "o"
-    drawn = [line for line in text.splitlines() if line.count(mark) and line.rstrip().endswith(("┤", "|"))]
-    assert len(drawn) == 6
+    told = ("uniform", "LinMED-90 (sigma=0.5)", "snipw", "0.491", "0.451", "0.531", "412", "88.2", "1,000")
+    assert all(word in words for word in told)
+    assert text.count("●") == 6
     assert "0.44" in text  # the ends of the scale
     assert "0.62" in text
 
@@ -158,4 +146,3 @@ def test_names_can_neither_steer_the_terminal_nor_shift_the_columns():
     starts = [cell_len(line[: line.index("├")]) for line in text.splitlines() if "├" in line]
     assert len(starts) == 2
     assert len(set(starts)) == 1
-    assert r"\u65e5\u672c" in render(table(rows), 80, "ascii")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from linmed.cli.log_options import meaning
+from linmed.cli.ope import _course
 from linmed.report.estimates_page import page, window
 from linmed.report.tables import Table
 from linmed.report.text_report import Report
@@ -17,7 +18,7 @@ from linmed.report.text_report import Report
 CHROMIUM = Path("/usr/bin/chromium")
 NAN = math.nan
 NASTY = "<img src='//evil.example/x' onerror=\"alert(1)\">&amp;"
-VOID = {"meta", "line", "polyline", "polygon"}
+VOID = {"meta", "line", "polyline"}
 
 
 def trace(final: float) -> Table:
@@ -51,7 +52,7 @@ def report(**changes: Any) -> Report:
         "meaning": meaning("betting", 0.95, (0, 1), False),
         "warnings": [f"target {NASTY!r} is a doubtful one", "target 'arm 3' never agrees with the log"],
         "notes": ["3 lines could not be read"],
-        "traces": {"uniform": trace(0.05), NASTY: trace(0.1)},
+        "course": _course({"uniform": trace(0.05), NASTY: trace(0.1)}),
         "traced": "The betting sequences.",
     }
     return Report(**(given | changes))
@@ -100,7 +101,6 @@ def test_the_page_tells_everything_that_was_found():
     ):  # fmt: skip
         assert told in found.text
     assert found.tags["tr"] == 2 + 4 + 1
-    assert found.tags["polygon"] == 2
     labels = [value for name, value in found.attributes if name == "aria-label"]
     assert "uniform: 0.500, interval 0.450 to 0.550" in labels
 
@@ -109,8 +109,8 @@ def test_the_page_needs_nothing_but_itself():
     text = page(report())
     found = Page(text)
     assert not {"script", "link", "img", "iframe", "object"} & set(found.tags)
-    assert not {"href", "src", "onerror", "onload", "xmlns"} & {name for name, _ in found.attributes}
-    assert "url(" not in text
+    assert not {"href", "src", "onerror", "onload"} & {name for name, _ in found.attributes}
+    assert not re.search(r"url\((?!#)", text)
     assert "@import" not in text
     assert not re.search(r"https?:", text)
     assert "prefers-color-scheme:dark" in text
@@ -121,7 +121,7 @@ def test_names_are_escaped_wherever_they_stand():
     text = page(report())
     assert "<img" not in text
     assert "&lt;img" in text
-    assert Page(text).text.count(NASTY) == 4  # the log, both tables, the legend
+    assert Page(text).text.count(NASTY) == 3  # the log and both tables
     assert repr(NASTY) in Page(text).text  # a warning
 
 
@@ -135,24 +135,9 @@ def test_a_row_without_an_interval_says_why():
 
 
 def test_a_page_without_warnings_or_traces_has_no_empty_parts():
-    found = Page(page(report(warnings=[], notes=[], traces={})))
+    found = Page(page(report(warnings=[], notes=[], course="")))
     assert "warning" not in found.text
     assert "As the log grew" not in found.text
-
-
-def test_a_sequence_that_became_impossible_is_drawn_up_to_there():
-    broken = Table(
-        {
-            "n": [0, 1, 10, 100],
-            "estimate": [0.0, 2.0, 2.0, 2.0],
-            "lower": [0.0, 0.1, 0.9, NAN],
-            "upper": [1.0, 1.0, 1.0, NAN],
-        }
-    )
-    empty = Table({"n": [5], "estimate": [0.4], "lower": [NAN], "upper": [NAN]})
-    found = Page(page(report(traces={"broken": broken, "empty": empty})))
-    assert found.tags["polygon"] == 1
-    assert "nan" not in " ".join(value for _, value in found.attributes)
 
 
 def test_the_window_is_where_the_bounds_end_and_not_where_they_begin():
@@ -162,7 +147,6 @@ def test_the_window_is_where_the_bounds_end_and_not_where_they_begin():
     assert window({"a": trace(0.01)}, truth=0.6).scale.high >= 0.6
     single = Table({"n": [1], "estimate": [0.4], "lower": [0.0], "upper": [1.0]})
     assert window({"a": single})[:2] == (1, 1)
-    assert Page(page(report(traces={"uniform": single}))).tags["polygon"] == 1
 
 
 @pytest.mark.parametrize(

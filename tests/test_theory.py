@@ -188,8 +188,6 @@ def test_version_1_has_e_for_h_max_and_needs_over_specification():
     first, second = (Problem(2, 2.0, 1.0, version=version) for version in (0, 1))
     assert second.regret_bound(100) >= first.regret_bound(100)
     assert second.h_max(100) == math.e
-    with pytest.raises(ValueError, match="version 1 has a bound only where"):
-        Problem(2, 1.0, 2.0, version=1)
 
 
 def test_the_designs_leverage_is_measured():
@@ -271,11 +269,6 @@ def test_bad_arguments_are_named(change, message):
     rounds = arguments.pop("n", 10)
     with pytest.raises(ValueError, match=message):
         Problem(**arguments).regret_bound(rounds)
-
-
-def test_the_instance_bound_asks_for_the_gap_it_is_about():
-    with pytest.raises(ValueError, match="gap must be given"):
-        Problem(2, 1.0, 1.0).instance_bound(10)
 
 
 # ---- lower bounds
@@ -403,12 +396,17 @@ def test_bad_arguments_of_lower_bounds_are_named(bound, wrong, message):
         bound(**{"n": 10, **wrong})
 
 
-def test_bad_arguments_of_single_lower_bounds_are_named():
-    with pytest.raises(ValueError, match="C_opt must be positive"):
-        spanner_igw_lower_bound(10, C_opt=0.0)
-    with pytest.raises(ValueError, match="delta must lie in"):
-        spanner_igw_lower_bound(10, delta=0.0)
-    with pytest.raises(ValueError, match="theta has shape"):
-        exp2_exploration_bound(10, np.eye(2), [1, 0, 0])
-    with pytest.raises(ValueError, match="n must be"):
-        exp2_exploration_bound(0, np.eye(2), [1, 0])
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: spanner_igw_lower_bound(10, C_opt=0.0), "C_opt must be positive"),
+        (lambda: spanner_igw_lower_bound(10, delta=0.0), "delta must lie in"),
+        (lambda: exp2_exploration_bound(10, np.eye(2), [1, 0, 0]), "theta has shape"),
+        (lambda: exp2_exploration_bound(0, np.eye(2), [1, 0]), "n must be"),
+        (lambda: Problem(2, 1.0, 1.0).instance_bound(10), "gap must be given"),
+        (lambda: Problem(2, 1.0, 2.0, version=1), "version 1 has a bound only where"),
+    ],
+)
+def test_bad_arguments_of_single_bounds_are_named(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask()

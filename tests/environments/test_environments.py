@@ -195,16 +195,8 @@ def test_counts_are_the_inverse_of_poissons_law_and_grow_with_the_mean():
 
 
 @pytest.mark.identity
-def test_problems_without_a_link_keep_their_streams_and_their_identity():
+def test_problems_without_a_link_keep_their_streams():
     ball = UnitBall(arms=4, dim=3)
-    assert ball.identity() == {
-        "environment": "UnitBall", "arms": 4, "dim": 3, "sigma": 1.0, "noise": "gaussian", "degrees": 5.0,
-    }  # fmt: skip
-    assert set(FixedArms(ARMS, THETA).identity()) == {
-        "environment", "arms", "theta", "sigma", "noise", "degrees",
-    }  # fmt: skip
-    assert UnitBall(link="logistic").identity()["link"] == "logistic"
-    assert UnitBall(intercept=0.5).identity()["intercept"] == 0.5
     (block,) = first_blocks(ball, 1, seed=3)
     rng = np.random.default_rng(3)
     theta, arms = rng.standard_normal(3), rng.standard_normal((4, 3))

@@ -8,8 +8,6 @@ import pytest
 from linmed.paper import EXPERIMENTS
 from linmed.paper.drawing import drawings, interval
 from linmed.paper.large_gap import FAR
-from linmed.paper.offline_evaluation import LINMED_EXACT, SAMPLES, expected, floor_column
-from linmed.paper.readme_figure import readme_figure
 from linmed.paper.roster import MATCHED
 from linmed.report.figures import POLICY
 from linmed.simulation import Results, Run, checkpoints
@@ -75,20 +73,3 @@ def test_bands_are_as_wide_as_so_few_trials_make_them_and_positive_on_logarithmi
     assert (low[1:] > 0).all()
     assert (high >= low).all()
     assert low[0] == high[0] == 0.0
-
-
-def test_the_opening_figure_has_measured_means_and_says_which_settings():
-    rng = np.random.default_rng(0)
-    columns = [LINMED_EXACT, *(floor_column(M) for M in SAMPLES)]
-    ran = []
-    for variant, centre in (("text", 0.803), ("as-run", 0.89)):
-        scores = {name: centre + 0.1 * rng.standard_normal(400) for name in columns}
-        scores |= {expected(name): np.full(400, 0.8) for name in columns}
-        plan = EXPERIMENTS["offline-evaluation"].plan("paper", variant)
-        ran.append(dataclasses.replace(plan, scores=scores))
-    left, right = readme_figure([heavy("large-gap"), *ran]).figure.axes
-    written = {text.get_text() for text in right.texts}
-    assert {f"{found.scores[name].mean():.3f}" for found in ran for name in columns} <= written
-    assert "hollow: the paper's text; filled: its code" in right.get_xlabel()
-    assert "as the paper's text has it\n10 trials" in left.get_xlabel()
-    assert all(bar.get_facecolor()[3] == 1.0 for bar in left.patches)  # no policy is greyed out

@@ -2,16 +2,13 @@
 
 import dataclasses
 import json
-import os
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from linmed.environments import ChangeEvery, Clicks, News, OneChange, Pricing, RandomWalk, UnitBall
-from linmed.paper import EXPERIMENTS, forgetting, logistic_clicks, robustness, rules, run, vowpal_wabbit
-from linmed.paper.experiment import Data
+from linmed.environments import ChangeEvery, Clicks, OneChange, Pricing, RandomWalk, UnitBall
+from linmed.paper import EXPERIMENTS, forgetting, logistic_clicks, robustness, rules, run
 from linmed.paper.forgetting import (
     FIXED,
     NEVER,
@@ -42,7 +39,6 @@ from linmed.paper.logistic_clicks import (
     PLAIN,
     PREVIEW,
     PROBLEMS,
-    SQUARECB,
     WATCHED,
     ClickExperiment,
     ClickRatio,
@@ -56,9 +52,8 @@ from linmed.paper.logistic_clicks import (
     worst,
 )
 from linmed.paper.robustness import BALL, EXACT, GAP, GUESSES, ONE, ORACLE, RULES, Robustness, named, sets
-from linmed.paper.vowpal_wabbit import rival, version_of
-from linmed.policies import EpsilonGreedy, Forgetful, LinMED, LogisticTS, Policy, Uniform
-from linmed.simulation import Results, Run, checkpoints, simulate
+from linmed.policies import EpsilonGreedy, Forgetful, LinMED, LogisticTS, Uniform
+from linmed.simulation import Results, Run, checkpoints
 from linmed.simulation.trials import TrialBatch
 
 OURSELVES = {"robustness": Robustness, "drift": Drift, "clicks": ClickExperiment}
@@ -83,7 +78,7 @@ def played(name, regret, most=1000.0, counts=None):
     scores = {best(*s.key): np.full(40, most) for s in plan.settings}
     scores |= {
         watched(one, part): np.full((2, 11), number)
-        for one in WATCHED if "Wabbit" not in one for part, number in fair.items()
+        for one in WATCHED for part, number in fair.items()
     }  # fmt: skip
     return dataclasses.replace(plan, results=results, scores=scores)
 
@@ -248,8 +243,7 @@ def test_the_cells_are_those_that_were_announced():
     assert true == pytest.approx(np.sqrt(2) * 4.0)
     assert wrong[told(OPTIMISM, "3 S")].norm_bound == pytest.approx(3 * true)
     assert wrong[told(OWN, "S / 3")].norm_bound == pytest.approx(true / 3)
-    assert any("Vowpal Wabbit was not played" in note for note in plan.notes)
-    assert any("Open Bandit" in note for note in plan.notes)
+    assert "Open Bandit" in plan.notes[0]
 
 
 def test_a_fifth_less_than_linmed_is_a_fifth():
@@ -287,15 +281,6 @@ def test_clicks_are_compared_with_the_best_of_those_that_were_played_most():
     for greedy, expected in ((410.0, "holds"), (450.0, "fails")):
         found = played("clicks", lambda name, key, greedy=greedy: greedy if name == GREEDY else 400.0)
         assert verdicts(found, "earns as much") == [expected]
-
-
-def test_vowpal_wabbit_is_judged_where_it_was_played(monkeypatch):
-    assert verdicts(played("clicks", lambda name, key: 1.0), "Vowpal Wabbit") == []
-    monkeypatch.setattr(vowpal_wabbit, "version_of", lambda python: "9")
-    there = ClickExperiment().plan("decisive", "text", data=Data(vowpal_wabbit="python"))
-    assert [claim.place for claim in claims(there) if "Vowpal Wabbit" in claim.text] == [IDS]
-    assert {name for name in there.names(IDS) if "VowpalWabbit" in name} == set(SQUARECB)
-    assert there.notes == ClickExperiment().plan("decisive", "text").notes[1:]
 
 
 def test_plays_that_do_not_fit_what_was_said_are_called_so():
@@ -344,95 +329,6 @@ def test_a_policy_that_says_something_else_is_found_out():
     scores = deviations(Watched(SMALL, 300, 3, (0, 1), Boaster()).run())
     assert scores[np.searchsorted(EDGES, 0.9)] < -LIMIT
     assert scores[np.searchsorted(EDGES, 0.04)] > LIMIT
-
-
-# ---- the other interpreter
-
-STAND_IN = """
-__version__ = "0.stand-in"
-
-
-class Workspace:
-    '''Plays the arms it was rewarded for; the first feature's value says which arm that was.'''
-
-    def __init__(self, words):
-        assert words.startswith("--cb_explore_adf --some words")
-        self.scores = {}
-
-    def predict(self, lines):
-        weights = [1.0 + 8.0 * self.scores.get(line.split("|")[1], 0.0) for line in lines]
-        return [weight / sum(weights) for weight in weights]
-
-    def learn(self, lines):
-        (own,) = [line for line in lines if not line.startswith("|")]
-        label, features = own.split("|")
-        action, cost, chance = label.split(":")
-        assert action == "0" and 0.0 < float(chance) <= 1.0
-        self.scores[features] = self.scores.get(features, 0.0) + 1.0 - float(cost)
-"""
-
-
-@pytest.fixture
-def stand_in(tmp_path, monkeypatch):
-    """What stands for Vowpal Wabbit, which linmed is not installed with: the pipe and its order are ours."""
-    (tmp_path / "vowpalwabbit.py").write_text(STAND_IN)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return rival("VW", "--some words", sys.executable)
-
-
-def test_a_policy_in_another_process_learns_what_it_played(stand_in):
-    assert stand_in.version == "0.stand-in"
-    assert "python" not in stand_in.to_dict()
-    assert Policy.from_dict(stand_in.to_dict()) == stand_in
-    state = stand_in.start(2, 3)
-    arms = np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0.5, 0.0, 0.0], [0.0, 0.0, 1.0]]])
-    choice = stand_in.decide(state, arms, np.array([[0.1], [0.9]]))
-    assert choice.arm.tolist() == [0, 1]
-    later = stand_in.decide(state, arms, np.array([[0.1], [0.1]]))
-    np.testing.assert_allclose(np.exp(later.log_probabilities), 0.5)
-    # The first reward is of replica 1's first decision, arm 1; the second of its second, arm 0.
-    stand_in.learn(state, choice.features[1:], np.array([1.0]), np.array([1]))
-    stand_in.learn(state, later.features[1:], np.array([0.0]), np.array([1]))
-    now = np.exp(stand_in.log_probabilities(state, arms))
-    np.testing.assert_allclose(now, [[0.5, 0.5], [0.1, 0.9]])
-    assert state.count.tolist() == [0, 2]
-    process = state.process
-    del state, choice, later
-    process.wait(timeout=300)
-
-
-def test_late_rewards_find_their_decisions(stand_in):
-    late = News(articles=6, live=3, clicks_after=5, timeout=20)
-    one = simulate([stand_in], late, 60, 3, seed=2, progress=False)
-    two = simulate([stand_in], late, 60, 3, seed=2, progress=False, batch=1)
-    np.testing.assert_array_equal(one.regret("VW"), two.regret("VW"))
-
-
-def test_a_process_that_stops_says_why(stand_in, tmp_path):
-    broken = dataclasses.replace(stand_in, arguments="--other words")
-    state = broken.start(1, 2)
-    with pytest.raises(RuntimeError, match="Vowpal Wabbit stopped: AssertionError"):
-        broken.log_probabilities(state, np.eye(2)[None])
-
-
-def test_an_interpreter_without_it_is_refused(tmp_path):
-    assert rival("VW", "--squarecb", None) is None
-    with pytest.raises(ValueError, match="cannot be run"):
-        version_of(str(tmp_path / "python"))
-    with pytest.raises(ValueError, match="has no Vowpal Wabbit: ModuleNotFoundError"):
-        version_of(sys.executable)
-
-
-@pytest.mark.skipif(
-    not os.environ.get("LINMED_VOWPAL_WABBIT"), reason="LINMED_VOWPAL_WABBIT names no interpreter that has it"
-)
-def test_vowpal_wabbit_itself_learns_and_is_calibrated():
-    policy = rival("VW", "--squarecb --gamma_scale 100", os.environ["LINMED_VOWPAL_WABBIT"])
-    easy = Clicks(rate=0.5, norm=6.0, arms=4, changing=True)
-    results = simulate([policy, Uniform()], easy, 400, 2, progress=False)
-    assert results.final("VW").mean() < 0.7 * results.final("Uniform").mean()
-    counted = Watched(easy, 200, 3, (0, 1), policy).run()
-    assert worst(counted) < LIMIT
 
 
 # ---- the reports
@@ -492,7 +388,6 @@ def test_a_report_has_its_own_ledger_figures_and_rules(tmp_path, monkeypatch, na
         ({"names": ["robustness", "large-gap"]}, "has a ledger of its own"),
         ({"names": ["clicks", "drift"]}, "has a ledger of its own"),
         ({"names": "drift", "variant": "both"}, "leave --variant out"),
-        ({"names": "clicks", "vowpal_wabbit": "nowhere/python"}, "cannot be run"),
     ],
 )
 def test_our_own_experiments_are_kept_apart(tmp_path, wrong, message):

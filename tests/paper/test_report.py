@@ -92,7 +92,7 @@ def test_the_ledger_comes_first_and_everything_is_there(report):
     ):
         assert needed in text
     files = {file.stem for file in (report.path.parent / "figures").iterdir() if file.suffix == ".svg"}
-    assert files == set(re.findall(r'<figure id="figure-([^"]*)"', text)) | {"hero"}
+    assert files == set(re.findall(r'<figure id="figure-([^"]*)"', text))
     assert len(files) >= 15
     pictures = [file for file in (report.path.parent / "figures").iterdir() if file.suffix == ".png"]
     assert {file.stem for file in pictures} == files

@@ -34,27 +34,23 @@ from linmed.paper.statistics import (
 )
 
 
-def test_a_statement_is_decided_only_where_the_interval_leaves_no_doubt():
-    sure = Normal(1.0, 0.1, 100)
-    assert sure.within(0.5, math.inf) == "holds"
-    assert sure.within(1.5, math.inf) == "fails"
-    assert sure.within(0.9, math.inf) == "undecided"
-    assert sure.within(0.5, 1.5) == "holds"
-    assert sure.within(0.5, 1.1) == "undecided"
-    assert sure.within(2.0, 3.0) == "fails"
-
-
-def test_one_part_of_many_must_fail_more_clearly_than_one_of_one():
-    doubtful = Normal(1.0, 0.1, 1000)  # 2.2 standard errors below the border
-    assert doubtful.within(1.22, math.inf) == "fails"
-    assert doubtful.within(1.22, math.inf, parts=5) == "undecided"
-    assert Normal(1.0, 0.1, 1000).within(0.78, math.inf, parts=5) == "holds"  # all parts must hold anyway
-
-
-def test_each_of_several_looks_has_its_share_of_the_level():
-    doubtful = Normal(1.0, 0.1, 1000)
-    assert doubtful.within(0.78, math.inf, level=0.05) == "holds"
-    assert doubtful.within(0.78, math.inf, level=0.05 / 4) == "undecided"
+@pytest.mark.parametrize(
+    ("low", "high", "options", "verdict"),
+    [
+        (0.5, math.inf, {}, "holds"),
+        (1.5, math.inf, {}, "fails"),
+        (0.9, math.inf, {}, "undecided"),
+        (0.5, 1.5, {}, "holds"),
+        (0.5, 1.1, {}, "undecided"),
+        (2.0, 3.0, {}, "fails"),
+        (1.22, math.inf, {}, "fails"),  # 2.2 standard errors below the border …
+        (1.22, math.inf, {"parts": 5}, "undecided"),  # … which is not enough for one part of many
+        (0.78, math.inf, {"parts": 5}, "holds"),  # all parts must hold anyway
+        (0.78, math.inf, {"level": 0.05 / 4}, "undecided"),  # each of several looks has its share
+    ],
+)
+def test_a_statement_is_decided_only_where_the_interval_leaves_no_doubt(low, high, options, verdict):
+    assert Normal(1.0, 0.1, 1000).within(low, high, **options) == verdict
 
 
 @pytest.mark.parametrize("trials", [0, 1])

@@ -28,8 +28,8 @@ optional packages."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows may know no √: better a ? than no table
-            stream.reconfigure(errors="replace")
+        if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows would know no √
+            stream.reconfigure(encoding="utf-8")
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:

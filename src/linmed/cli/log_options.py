@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -328,7 +327,7 @@ def tell(report: Report, file: str | None, facts: Mapping[str, Any] | None) -> N
     if facts is not None:
         print(json.dumps({**facts, "warnings": report.warnings, "notes": report.notes}, indent=2))
     else:
-        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding or "utf-8"))
+        print(report.text(shutil.get_terminal_size().columns))
 
 
 def meaning(

@@ -4,6 +4,7 @@ import argparse
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +23,11 @@ from linmed.cli.log_options import (
 )
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
-from linmed.ope.evaluate import COMPARABLE, difference, evaluate, plot_sequences, sequence
+from linmed.ope.evaluate import COMPARABLE, HEIGHT, difference, evaluate, plot_sequences, sequence
 from linmed.ope.plan import USUAL, recent
 from linmed.ope.targets import as_targets
 from linmed.question import INTERVAL, Question, options_of
+from linmed.report.figures import axes, inline
 from linmed.report.tables import Table
 
 TITLE = "What would other policies have earned?"
@@ -99,11 +101,19 @@ def run(args: argparse.Namespace) -> int:
         args, its, {**facts, **told}, title=TITLE, about=_about(facts), rewards=rewards,
         interval=args.interval, tables=tables, all_at_once=False,
         meaning=meaning(args.interval, args.confidence, rewards, value),
-        notes=[*left_out, *map(_diagnosed, diagnoses)], traces=traces,
+        notes=[*left_out, *map(_diagnosed, diagnoses)], course=_course(traces) if args.html else "",
         traced=f"The {INTERVAL} sequence of each target's IPW estimate, {value}, confidence "
-        f"{args.confidence:.6g}.",
+        f"{args.confidence:.6g}. Lines are estimates, bands their intervals.",
     )  # fmt: skip
     return 0
+
+
+def _course(traces: Mapping[str, Table]) -> str:
+    """The sequences as a drawing for the page; nothing where matplotlib is missing."""
+    if not traces or find_spec("matplotlib") is None:
+        return ""
+    drawn = plot_sequences(traces, ax=axes(None, HEIGHT, shown=False))
+    return inline(drawn.figure, "course", "Estimates and intervals against the number of decisions")
 
 
 def _taken(function: Callable[..., Any], asked: Mapping[str, Any]) -> dict[str, Any]:

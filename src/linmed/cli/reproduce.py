@@ -2,14 +2,11 @@
 
 import argparse
 import os
-import sys
 
 from linmed.paper.ledger import decided_first, tally
-from linmed.paper.output import OutputError
 from linmed.paper.page import SIGN
-from linmed.paper.run import DECISIVE_MINUTES, EXPERIMENTS, Report
+from linmed.paper.run import DECISIVE_MINUTES, EXPERIMENTS
 from linmed.paper.run import run as reproduce
-from linmed.simulation import StoreError
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
@@ -45,38 +42,23 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         f"(default: {DECISIVE_MINUTES:g} at the decisive scale)",
     )  # fmt: skip
     add("--seed", type=int, default=0, metavar="N", help="default: 0")
-    for flag, variable, metavar, what in (
-        ("--movielens", "LINMED_ML100K", "DIR", "an ml-100k directory ({}; without one, generated features)"),
-        ("--open-bandit", "LINMED_OPEN_BANDIT", "DIR", "clicks: the Open Bandit Dataset's folder ({}; "
+    for flag, variable, what in (
+        ("--movielens", "LINMED_ML100K", "an ml-100k directory ({}; without one, generated features)"),
+        ("--open-bandit", "LINMED_OPEN_BANDIT", "clicks: the Open Bandit Dataset's folder ({}; "
          "without one, its part is left out)"),
-        ("--vowpal-wabbit", "LINMED_VOWPAL_WABBIT", "PYTHON", "clicks: an interpreter that has vowpalwabbit, "
-         "which is installed in an environment of its own ({}; without one, it is not played)"),
     ):  # fmt: skip
         given = os.environ.get(variable) or None
-        add(flag, metavar=metavar, default=given, help=what.format(f"default: ${variable}"))
+        add(flag, metavar="DIR", default=given, help=what.format(f"default: ${variable}"))
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the command; 0 if the report was written, 2 for a wrong request, 130 after Ctrl-C."""
-    try:
-        report = reproduce(
-            args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
-            trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
-            open_bandit=args.open_bandit, vowpal_wabbit=args.vowpal_wabbit, minutes=args.minutes,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        kept = f"Interrupted. Finished trials are kept in {args.out}; the same command continues."
-        print(kept, file=sys.stderr)
-        return 130
-    except (OutputError, StoreError, ConnectionError, ImportError, OSError, TypeError, ValueError) as error:
-        print(f"linmed reproduce: {error}", file=sys.stderr)
-        return 2
-    _print(report)
-    return 0
-
-
-def _print(report: Report) -> None:
+    """Carry out the command; the exit status is 0."""
+    report = reproduce(
+        args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
+        trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
+        open_bandit=args.open_bandit, minutes=args.minutes,
+    )  # fmt: skip
     for variant in dict.fromkeys(row.variant for row in report.ledger):
         rows = [row for row in report.ledger if row.variant == variant]
         print(f"{'As run: ' if variant == 'as-run' else ''}{tally(rows)} at this scale.")
@@ -84,7 +66,7 @@ def _print(report: Report) -> None:
             if row.verdict != "undecided":
                 print(f"  {SIGN[row.verdict]} {row.experiment}: {row.claim}")
     print(f"Report: {report.path}")
-    sys.stdout.flush()
+    return 0
 
 
 def _count(text: str) -> int:

@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import shutil
-import sys
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -205,12 +204,11 @@ def run_drift(args: argparse.Namespace) -> int:
     )
     said = [str(of), f"An alarm may be trusted if {of.assumes}. {DRIFT_CAUTION}"]
     said += [f"note: {note}" for note in (unread(log) if args.skip_malformed else [])]
-    encoding = sys.stdout.encoding or "utf-8"
     for words in said:
-        print("\n".join(folded(told(words, encoding), width)), end="\n\n")
+        print("\n".join(folded(told(words), width)), end="\n\n")
     events = _events(of.alarms, of.adoptions)
     for line in [*repr(weights).splitlines(), *([] if events is None else ["", *repr(events).splitlines()])]:
-        print(told(line, encoding))
+        print(told(line))
     return 0
 
 

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -180,9 +180,6 @@ class LinkedEnvironment(NoisyEnvironment):
     intercept: float = field(default=0.0, kw_only=True)
     """Added to ⟨a, θ*⟩ of every arm: the log-odds, or the logarithm, of what an arm at zero pays."""
 
-    _later: ClassVar[tuple[str, ...]] = ("link", "intercept")
-    """Parameters that problems did not have when their first results were stored."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.option("link", self.link, LINKS)
@@ -231,12 +228,6 @@ class LinkedEnvironment(NoisyEnvironment):
                 f"{type(self).__name__} has means up to {means.max():g}: lower them by theta or intercept",
             )
         return super()._valid(means)
-
-    def identity(self) -> dict[str, Any]:
-        """Without the parameters above where they are at their defaults: older results are still found."""
-        fields = self.__dataclass_fields__
-        unchanged = {name for name in self._later if getattr(self, name) == fields[name].default}
-        return {name: value for name, value in super().identity().items() if name not in unchanged}
 
 
 def counts(means: Floats, uniforms: Floats) -> Floats:

@@ -6,7 +6,6 @@ is far above it, and a band only where the trials can tell regret from none at a
 
 import io
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +18,7 @@ from linmed.extras import Later
 from linmed.paper.experiment import Findings, Key, Setting, labelled
 from linmed.paper.roster import LINMED, Variant
 from linmed.paper.statistics import LEVEL, Estimate, Normal, mean
-from linmed.report.figures import INK, POLICY, STYLE, THEMED, Line, variable
+from linmed.report.figures import INK, POLICY, STYLE, THEMED, Line, embedded, variable
 from linmed.validation import Floats
 
 matplotlib: Any = Later("matplotlib", "a figure", "plot")
@@ -76,20 +75,12 @@ class Drawing:
 
     def inline(self) -> str:
         """Make the SVG for a page: colours follow the page's paper, names are unique within it."""
-        svg = self.svg
-        svg = svg[svg.index("<svg") :]
-        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        svg = re.sub(r'\bid="', f'id="{self.name}-', svg)
-        svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
-        svg = svg.replace('href="#', f'href="#{self.name}-').replace("url(#", f"url(#{self.name}-")
+        svg = str(embedded(self.svg, self.name, self.caption))
         for line in THEMED:
             svg = svg.replace(line.light, f"var({variable(line)})")
         width = self.figure.get_size_inches()[0]
         least, most = round((68 if width > NARROW else 52) * width), round(110 * width)
-        svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-        label = self.caption.replace('"', "&quot;").replace("<", "&lt;")
-        size = rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;max-width:{most}px"'
-        return re.sub(r'(<svg[^>]*?) width="[^"]*"', size, svg, count=1)
+        return svg.replace("<svg", f'<svg style="min-width:{least}px;max-width:{most}px"', 1)
 
 
 def figure_name(name: str, variant: Variant) -> str:

@@ -37,8 +37,6 @@ class Data(NamedTuple):
     """An `ml-100k` directory; None generates tables of the same shape."""
     open_bandit: str | Path | None = None
     """The folder of the Open Bandit Dataset."""
-    vowpal_wabbit: str | None = None
-    """An interpreter that has it."""
 
 
 NOTHING = Data()

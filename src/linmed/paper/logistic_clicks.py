@@ -29,7 +29,6 @@ from linmed.paper.experiment import (
 )
 from linmed.paper.output import Output
 from linmed.paper.statistics import Estimate, Normal, mean, resampled
-from linmed.paper.vowpal_wabbit import rival
 from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
 from linmed.report.figures import INK, POLICY, Line
 from linmed.report.progress import Bar
@@ -57,7 +56,7 @@ PROBLEMS: dict[str, Clicks] = {
 }
 LINEAR, UNKNOWN, LEARNED = "LinMED, σ = 0.5", "LinMED, σ and S unknown", "LinMED, ridge learned"
 OWN, OPTIMISM, THOMPSON = "LogisticMED", "LogisticUCB", "LogisticTS"
-GREEDY, EPSILON, RIVAL = "Greedy", "ε-greedy, ε = 0.1", "VowpalWabbit SquareCB"
+GREEDY, EPSILON = "Greedy", "ε-greedy, ε = 0.1"
 WRONG: dict[str, float] = {"S": 1.0, "3 S": 3.0, "S / 3": 1.0 / 3.0}
 """What the norm of θ* is multiplied by before policies are told."""
 FAMILY: dict[str, Any] = {OWN: LogisticMED, OPTIMISM: LogisticUCB, THOMPSON: LogisticTS}
@@ -65,18 +64,11 @@ NEWS: dict[str, News] = {"news, no ids": News(), "news, ids": News(ids=True)}
 PLAIN, IDS = NEWS
 GUESSES = (0.03, 0.1, 0.3, 1.0, 3.0)
 """σ, and S, of the grid: those of benchmarks/defaults.py."""
-SQUARECB: dict[str, str] = {
-    f"{RIVAL}, γ = {scale}": f"--squarecb --gamma_scale {scale}" for scale in (10, 100, 1000)
-}
-"""Vowpal Wabbit's own default is 10; the best of the three is taken."""
 CATALOGUE = "Open Bandit items, 5 %"
 MOST = 20
 """Trials of the news and of the Open Bandit items, which are long."""
-RIVALS_TRIALS = 20
-"""Trials of Vowpal Wabbit, which is slow, everywhere."""
 PREVIEW, FINALISTS = 2, 4
-"""Every guess of the grid, and every γ, is played in so many trials of the news; so many of the guesses, and
-the best γ, then in all."""
+"""Every guess of the grid is played in so many trials of the news; so many of the guesses then in all."""
 LONGER = 5
 """Rounds of the news, and of the Open Bandit items, to one of the other problems."""
 
@@ -89,7 +81,7 @@ LEVEL = 0.01
 LIMIT = float(-ndtri(LEVEL / 2.0 / (len(EDGES) + 1)))
 """Standard deviations, by Bonferroni over the bins. A bin's plays less its stated probabilities are a
 martingale; over the root of their variance they are normal in the limit, whatever the policy does."""
-WATCHED = (LINEAR, LEARNED, OWN, THOMPSON, EPSILON, *SQUARECB)
+WATCHED = (LINEAR, LEARNED, OWN, THOMPSON, EPSILON)
 """Policies that draw, as far as they are played."""
 WATCHED_TRIALS, WATCHED_ROUNDS = 20, 2_000
 """At most, of the calibration."""
@@ -130,8 +122,8 @@ class ClickExperiment(Experiment):
 
         The longer worlds, which take hours, are the decisive scale's alone.
         """
-        horizon, squarecb = asked.horizon, rivals(asked.data)
-        everyone = *linear(), *logistic(), *simple(), *squarecb[:1]
+        horizon = asked.horizon
+        everyone: tuple[Policy, ...] = (*linear(), *logistic(), *simple())
         found = [Setting((problem,), env, everyone, horizon, 0.5) for problem, env in PROBLEMS.items()]
         found += [_norms(problem, horizon) for problem in LOW]
         if asked.scale != "decisive":
@@ -139,28 +131,21 @@ class ClickExperiment(Experiment):
         longer = horizon * LONGER
         if asked.data.open_bandit is not None:
             items = OpenBanditClicks(asked.data.open_bandit, rate=0.05)
-            policies: tuple[Policy, ...] = (*linear(), *logistic(), *simple())
-            found.append(Setting((CATALOGUE,), items, policies, longer // 2, 0.5, most=MOST // 2))
+            found.append(Setting((CATALOGUE,), items, everyone, longer // 2, 0.5, most=MOST // 2))
         grid = [
             LinMED(sigma=sigma, norm_bound=norm, label=guessed(sigma, norm))
             for sigma in GUESSES
             for norm in GUESSES
         ]
         for name, env in NEWS.items():  # the figures to reach are about ids: the grid is played with them
-            more = (*grid, *squarecb) if name == IDS else tuple(squarecb[:1])
-            policies = (*linear()[1:], *logistic(), *simple(), *more)
+            policies = (*everyone[1:], *(grid if name == IDS else ()))
             found.append(Setting((name,), env, policies, longer, 0.5, most=MOST))
         return found
 
     def notes(self, data: Data) -> tuple[str, ...]:
         """Say what was not played."""
-        without_rival = (
-            "Vowpal Wabbit was not played: --vowpal-wabbit names an interpreter that has it "
-            "(python -m venv vw && vw/bin/pip install vowpalwabbit)."
-        )
-        without_log = "The Open Bandit items were not played: --open-bandit names the dataset's folder."
-        left_out = (without_rival, data.vowpal_wabbit), (without_log, data.open_bandit)
-        return tuple(words for words, given in left_out if not given)
+        without = "The Open Bandit items were not played: --open-bandit names the dataset's folder."
+        return () if data.open_bandit else (without,)
 
     def rounds(self, found: Findings) -> int:
         """Of all trials, as far as they are known beforehand: the finalists' are those of other policies."""
@@ -168,8 +153,7 @@ class ClickExperiment(Experiment):
         if not found.has(IDS):
             return first
         last = min(found.trials, MOST) - min(found.trials, PREVIEW)
-        rivals_too = any(name in SQUARECB for name in found.names(IDS))
-        return first + found.setting(IDS).horizon * last * (FINALISTS + rivals_too)
+        return first + found.setting(IDS).horizon * last * FINALISTS
 
     def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
         """Play a preview of the grid and then the finalists, and what is watched beside."""
@@ -200,12 +184,6 @@ class ClickExperiment(Experiment):
     def numbers(self, found: Findings) -> Iterator[Numbers]:
         """Tabulate regret, clicks and calibration."""
         return _tables(found)
-
-
-def rivals(data: Data) -> list[Policy]:
-    """Make Vowpal Wabbit with each γ, where there is an interpreter that has it."""
-    made = (rival(label, words, data.vowpal_wabbit) for label, words in SQUARECB.items())
-    return [one for one in made if one is not None]
 
 
 def best(*key: str | float) -> str:
@@ -270,23 +248,18 @@ def first_trials(found: Findings) -> dict[Cell, int]:
     for s in found.settings:
         for name in found.names(*s.key):
             most = min(found.trials, s.most or found.trials)
-            if s.key == (IDS,) and (name in GRID or name in SQUARECB):
-                most = min(most, PREVIEW)
-            wanted[s.key, name] = min(most, RIVALS_TRIALS) if name in SQUARECB else most
+            wanted[s.key, name] = min(most, PREVIEW) if name in GRID else most
     return wanted
 
 
 def finalists(found: Findings) -> dict[Cell, int]:
-    """Choose the guesses and the γ that did best in the preview, with the trials that all others have."""
+    """Choose the guesses that did best in the preview, with the trials that all others have."""
     if not found.has(IDS):
         return {}
     most = min(found.trials, found.setting(IDS).most or found.trials)
-
-    def best(names: Sequence[str], count: int) -> list[str]:
-        there = [name for name in names if name in found.names(IDS)]
-        return sorted(there, key=lambda name: float(found.final(name, IDS)[:PREVIEW].mean()))[:count]
-
-    return {((IDS,), name): most for name in (*best(GRID, FINALISTS), *best(tuple(SQUARECB), 1))}
+    there = [name for name in GRID if name in found.names(IDS)]
+    best = sorted(there, key=lambda name: float(found.final(name, IDS)[:PREVIEW].mean()))
+    return {((IDS,), name): most for name in best[:FINALISTS]}
 
 
 # ---- calibration
@@ -420,7 +393,6 @@ LINES: dict[str, Line] = {
     GREEDY: POLICY["EXP2"],
     EPSILON: POLICY["LinMEDNOPT"],
     **dict.fromkeys(GRID, POLICY["LinIMED-3"]),
-    **dict.fromkeys(SQUARECB, POLICY["LinIMED-1"]),
 }
 
 
@@ -501,7 +473,7 @@ def _longer(found: Findings) -> list[Key]:
 def _shown(found: Findings, key: Key) -> list[str]:
     """All but those that were given up after the preview."""
     names = found.names(*key)
-    many = [name for name in names if name in GRID or name in SQUARECB]
+    many = [name for name in names if name in GRID]
     most = max((found.played((key, name)) for name in many), default=0)
     return [name for name in names if name not in many or found.played((key, name)) == most]
 
@@ -549,7 +521,7 @@ def _tables(found: Findings) -> Iterator[Numbers]:
     yield Numbers(
         f"Regret in clicks ± standard error, n = {found.setting(first).horizon:,}, {found.trials} trials",
         Table([*finals, {"policy": "clicks of the best arms", **possible}]),
-        "Clicks are the last row less the regret. Vowpal Wabbit has at most 20 trials.",
+        "Clicks are the last row less the regret.",
     )
 
     def regret(rule: str, problem: str, word: str) -> Normal:

@@ -9,7 +9,7 @@ from linmed.files import write_atomically
 MARKER = "linmed-report.json"
 
 
-class OutputError(Exception):
+class OutputError(ValueError):
     """The directory cannot be used; the message says why.
 
     >>> import tempfile
@@ -38,28 +38,10 @@ class Output:
                 )
             self.path.mkdir(parents=True, exist_ok=True)
             self.write(MARKER, json.dumps({"format": 1, "linmed": __version__}))
-        self.figures = self.path / "figures"
-        self.figures.mkdir(exist_ok=True)
-
-    @property
-    def report(self) -> Path:
-        """The page."""
-        return self.path / "report.html"
-
-    @property
-    def ledger(self) -> Path:
-        """The verdicts."""
-        return self.path / "ledger.json"
-
-    @property
-    def store(self) -> Path:
-        """Finished trials of the simulations."""
-        return self.path / "results"
-
-    @property
-    def offline(self) -> Path:
-        """Finished trials of offline-evaluation."""
-        return self.path / "offline"
+        (self.path / "figures").mkdir(exist_ok=True)
+        self.report, self.ledger = self.path / "report.html", self.path / "ledger.json"
+        self.store, self.offline = self.path / "results", self.path / "offline"
+        """Finished trials, of simulations and of the offline evaluation."""
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file completely or not at all."""

@@ -13,7 +13,6 @@ from linmed.paper.experiment import Findings, duration
 from linmed.paper.ledger import decided_first, side_by_side
 from linmed.paper.output import Output
 from linmed.paper.provenance import Origin, words
-from linmed.paper.readme_figure import readme_figure
 from linmed.paper.roster import Variant
 from linmed.paper.statistics import Verdict
 from linmed.report.figures import stylesheet
@@ -49,8 +48,7 @@ def write_page(
     own = findings[0].experiment.ours
     drawn = [(found, drawings(found)) for found in findings]
     every = [drawing for _, some in drawn for drawing in some]
-    opening = readme_figure(findings)
-    for drawing in [*every, *([opening] if opening else [])]:
+    for drawing in every:
         output.write(f"figures/{drawing.name}.png", drawing.png())
         output.write(f"figures/{drawing.name}.svg", drawing.svg)
     experiments: dict[str, list[tuple[Findings, list[Drawing]]]] = {}

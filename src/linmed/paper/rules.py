@@ -800,8 +800,6 @@ SHARE = 0.8
 """Of LinMED's regret, at most."""
 MORE_CLICKS = 1.05
 """Times those of LinMED with the best guess, at least."""
-THAN_RIVAL = 1.3
-"""Times those of Vowpal Wabbit, at least."""
 AS_MANY = 0.95
 """What counts as earning as much, at least."""
 
@@ -809,14 +807,12 @@ AS_MANY = 0.95
 def clicks(found: Findings) -> Iterator[Claim]:
     """State what a logistic model does on clicks. All of it is about LogisticMED told nothing, or says more.
 
-    Claims about Vowpal Wabbit need it; of the numbers nothing is looked at.
-
     What was known when these rules were written: runs of an earlier program on the six problems (60 trials, S
     told: 0.52, 0.76 and 0.66 times LinMED's regret where arms are new each round, 0.61, 0.73 and 0.76 where
     they are fixed), and on a news world like this one (two trials, 60,000 decisions: 1.08 to 1.21 times the
     clicks of LinMED's best of three S). In another news world greedy ridge regression earned as much as
-    LinMED, and Vowpal Wabbit 0.82 of it. Nothing was known of the policies as they are here, told nothing, of
-    UCB and TS, of wrong norms, and of Vowpal Wabbit in this world.
+    LinMED. Nothing was known of the policies as they are here, told nothing, of UCB and TS, and of wrong
+    norms.
     """
 
     def beside_linear(words: str, problem: str, own: Sample, rule: Between = BELOW_ONE) -> Part:
@@ -906,17 +902,6 @@ def clicks(found: Findings) -> Iterator[Claim]:
             )
         ],
     )
-    rivals = tuple(name for name in logistic.SQUARECB if name in found.names(logistic.IDS))
-    if rivals:
-        yield news.ours(
-            "With ids and nothing told, it collects three tenths more clicks than Vowpal Wabbit",
-            f"clicks are at least {THAN_RIVAL} times those of SquareCB with the best of three γ",
-            [
-                Part(
-                    "×{}", logistic.ClickRatio(logistic.OWN, rivals, (logistic.IDS,)), Between(low=THAN_RIVAL)
-                )
-            ],
-        )
     names = [name for name in logistic.WATCHED if name in found.names(logistic.LOW[0])]
     yield Chapter(logistic.LOW[0], "clicks-calibration").ours(
         "Propensities are calibrated: arms are played as often as was said",

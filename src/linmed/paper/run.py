@@ -95,7 +95,6 @@ def run(
     seed: int = 0,
     movielens: str | Path | None = None,
     open_bandit: str | Path | None = None,
-    vowpal_wabbit: str | None = None,
     minutes: float | None = None,
     progress: bool = True,
 ) -> Report:
@@ -107,8 +106,7 @@ def run(
     workers: processes (default: one per processor; 1 stays in this one). With more than one, call this
         from a program whose main part is guarded by `if __name__ == "__main__":`.
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
-    open_bandit: the folder of the Open Bandit Dataset, vowpal_wabbit: an interpreter that has it; both are
-        for "clicks", whose report says what was not played without them.
+    open_bandit: the folder of the Open Bandit Dataset, for "clicks"; without it its items are not played.
     minutes: after so long no claim is given further trials; the same call with more of them goes on.
         Unless given, 110 at the decisive scale; the others end by themselves.
 
@@ -131,7 +129,7 @@ def run(
     if minutes is None and scale == "decisive":
         minutes = DECISIVE_MINUTES
     deadline = None if minutes is None else time.monotonic() + 60.0 * validation.positive("minutes", minutes)
-    data = Data(movielens, open_bandit, vowpal_wabbit)
+    data = Data(movielens, open_bandit)
     variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
     plans = [e.plan(scale, v, horizon, trials, seed, data) for e in experiments for v in variants]
     sizes = [plan.experiment.rounds(plan) for plan in plans]

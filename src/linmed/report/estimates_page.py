@@ -1,6 +1,6 @@
 """Write a report as a page: one file that needs nothing but itself, on light paper and on dark.
 
-Drawings are SVG stretched to the room there is; their words are HTML beside them, which keeps its size.
+Bars are SVG stretched to the room there is; their words are HTML beside them, which keeps its size.
 """
 
 import itertools
@@ -13,8 +13,6 @@ from linmed.report.html import Markup, document, tag
 from linmed.report.tables import Table
 from linmed.report.text_report import NONE, NUMBERS, Columns, Report, Scale, has_interval, told
 
-HUES, DASHES = 5, 4
-"""Colours and dashes; together they tell twenty targets apart."""
 HEADS = {"effective_n": "effective n"}
 READING = (
     "A line is the interval, the mark on it the estimate; all lines of a table share the scale above them. "
@@ -65,12 +63,10 @@ def window(traces: Traces, truth: float | None = None) -> Window:
 
 def page(report: Report) -> str:
     """Write the whole file."""
-    first = next(iter(report.tables.values()))
-    names = [*report.traces, *first[first.column_names[0]].to_pylist()]
-    hues = {name: i for i, name in enumerate(dict.fromkeys(names))}
     asked = [(tag("dt", name), tag("dd", value)) for name, value in report.asked.items()]
     crossing = any(Scale.of(table.to_pylist()).crosses_zero for table in report.tables.values())
     reading = [*READING, *([ZERO] if crossing else []), f"{report.caution} No interval accounts for that."]
+    course = tag("figure", Markup(report.course), tag("figcaption", report.traced))
     return document(
         report.title,
         (resources.files("linmed.report") / "page.css").read_text(encoding="utf-8"),
@@ -81,12 +77,9 @@ def page(report: Report) -> str:
             tag("dl", asked, class_="asked"),
         ),
         _doubts(report),
-        [
-            tag("section", tag("h2", name), _table(table, hues, report))
-            for name, table in report.tables.items()
-        ],
+        [tag("section", tag("h2", name), _table(table, report)) for name, table in report.tables.items()],
         tag("p", report.meaning, class_="meaning"),
-        tag("section", tag("h2", "As the log grew"), _figure(report, hues)) if report.traces else None,
+        tag("section", tag("h2", "As the log grew"), course) if report.course else None,
         tag("section", tag("h2", "How to read this"), _listed(reading)),
         tag("footer", f"Made by linmed {metadata.version('linmed')}."),
     )
@@ -105,7 +98,7 @@ def _doubts(report: Report) -> Iterator[Markup]:
         yield _listed(report.notes, "notes")
 
 
-def _table(table: Table, hues: Mapping[str, int], report: Report) -> list[Markup]:
+def _table(table: Table, report: Report) -> list[Markup]:
     found, first = Columns(table), table.column_names[0]
     drawn = any(map(has_interval, found.rows))
     extras = {HEADS.get(name, name): column for name, column in found.extras.items()}
@@ -126,8 +119,7 @@ def _table(table: Table, hues: Mapping[str, int], report: Report) -> list[Markup
         cells += [tag("td", cell[i], class_="number", data_name=name) for name, cell in extras.items()]
         if drawn and has_interval(row):
             label = f"{names[i]}: {estimate}, interval {interval}"
-            hue = f"c{hues[row[first]] % HUES}" if row[first] in hues else "plain"
-            cells.append(tag("td", _bar(row, found.scale, label), class_=f"bar {hue}"))
+            cells.append(tag("td", _bar(row, found.scale, label), class_="bar"))
         elif drawn:
             cells.append(tag("td", told(report.reason(str(row[first]))), class_="bar none"))
         lines.append(tag("tr", cells))
@@ -146,12 +138,6 @@ def _ends(scale: Scale) -> Markup:
     return tag("div", low, middle, high, class_="scale")
 
 
-def _svg(width: int, height: int, *content: object, **look: object) -> Markup:
-    """A drawing that is stretched to the room there is."""
-    size = {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none"}
-    return tag("svg", *content, **size, **look)
-
-
 def _bar(row: dict[str, Any], scale: Scale, label: str) -> Markup:
     low, high, middle = (1000 * scale.share(row[name]) for name in ("lower", "upper", "estimate"))
     lines, zero = [], 1000 * scale.share(0.0)
@@ -164,92 +150,10 @@ def _bar(row: dict[str, Any], scale: Scale, label: str) -> Markup:
         lines.append(tag("polyline", class_="beyond", points=f"{back},3 {tip},10 {back},17"))
     elif math.isfinite(middle):
         lines.append(_line("mark", middle, 3, middle, 17))
-    return _svg(1000, 20, lines, role="img", aria_label=label)
-
-
-def _figure(report: Report, hues: Mapping[str, int]) -> Markup:
-    keys = []
-    for name in report.traces:
-        line = _svg(20, 10, _line(f"course d{hues[name] % DASHES}", 0, 5, 20, 5), aria_hidden="true")
-        keys.append(tag("li", line, tag("span", told(name)), class_=f"c{hues[name] % HUES}"))
-    axis = "reward per decision, against the number of decisions"
-    reading = "Lines are estimates, bands their intervals"
-    wider = "A band that leaves the frame was wider than is shown."
-    return tag(
-        "figure",
-        tag("ul", keys, class_="key"),
-        tag("p", axis, class_="axis"),
-        _plot(report.traces, hues),
-        tag("figcaption", f"{report.traced} {reading}. {wider}"),
-    )
-
-
-def _plot(traces: Traces, hues: Mapping[str, int]) -> Markup:
-    shown = window(traces)
-    drawn, words = [], []
-    for value in _values(shown.scale):
-        share = shown.scale.share(value)
-        drawn.append(_line("grid", 0, 1000 - 1000 * share, 1000, 1000 - 1000 * share))
-        words.append(tag("span", shown.scale.label(value), class_="y", style=f"bottom:{share:.2%}"))
-    for n in _counts(shown):
-        across = _across(n, shown)
-        drawn.append(_line("grid", across, 0, across, 1000))
-        words.append(tag("span", _short(n), class_="x", style=f"left:{across / 1000:.2%}"))
-    bands, courses = [], []
-    for name, table in traces.items():
-        rows = [row for row in table.to_pylist() if row["n"] > 0 and math.isfinite(row["estimate"])]
-        hue, dash = f"c{hues[name] % HUES}", f"d{hues[name] % DASHES}"
-        for known, several in itertools.groupby(rows, key=has_interval):
-            if known:
-                run = list(several)
-                upper = [(row["n"], row["upper"]) for row in run]
-                lower = [(row["n"], row["lower"]) for row in reversed(run)]
-                bands.append(tag("polygon", class_=f"band {hue}", points=_points(upper + lower, shown)))
-                for half in (upper, lower):
-                    bands.append(tag("polyline", class_=f"edge {hue}", points=_points(half, shown)))
-        course = _points([(row["n"], row["estimate"]) for row in rows], shown)
-        courses.append(tag("polyline", class_=f"course {hue} {dash}", points=course))
-    label = "Estimates and intervals against the number of decisions"
-    picture = _svg(1000, 1000, drawn, bands, courses, role="img", aria_label=label)
-    return tag("div", picture, words, class_="plot")
-
-
-def _values(scale: Scale) -> list[float]:
-    """Ticks of rewards: every step, or every second where there are many."""
-    steps = round((scale.high - scale.low) / scale.step)
-    return [scale.low + i * scale.step for i in range(0, steps + 1, 1 if steps <= 6 else 2)]
-
-
-def _counts(shown: Window) -> list[int]:
-    """Ticks of n: powers of ten, and twice and five times those where they alone would be few."""
-    powers = [10**k for k in range(19)]
-    for factors in ((1,), (1, 2, 5)):
-        ticks = [f * p for p in powers for f in factors if shown.first <= f * p <= shown.last]
-        if len(ticks) >= 3:
-            break
-    return ticks
-
-
-def _across(n: int, shown: Window) -> float:
-    """Where n stands on the logarithmic axis, of 1000."""
-    return 1000 * math.log(n / shown.first) / (math.log(shown.last / shown.first) or 1.0)
-
-
-def _points(pairs: list[tuple[int, float]], shown: Window) -> str:
-    # Kept within a few frames: drawing programs do not like coordinates in the billions.
-    def down(value: float) -> float:
-        return min(max(1000 - 1000 * shown.scale.share(value), -5000.0), 6000.0)
-
-    return " ".join(f"{_across(n, shown):.1f},{down(value):.1f}" for n, value in pairs)
+    size = {"viewBox": "0 0 1000 20", "preserveAspectRatio": "none"}
+    return tag("svg", lines, **size, role="img", aria_label=label)
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
     ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
     return tag("line", class_=kind, **{name: f"{value:.1f}" for name, value in ends.items()})
-
-
-def _short(n: int) -> str:
-    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if n >= size:
-            return f"{n // size}{letter}"
-    return str(n)

@@ -3,14 +3,18 @@
 matplotlib is imported when something is drawn, and not before: it takes longer than a first decision.
 """
 
+import html
+import io
 import math
 import os
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from linmed.extras import require
+from linmed.report.html import Markup
 from linmed.validation import BadType
 
 if TYPE_CHECKING:
@@ -159,6 +163,26 @@ def panels(given: "Sequence[Axes] | None", heights: Sequence[float], width: floa
 def saved(ax: "Axes", path: "str | os.PathLike[str]") -> None:
     """Write the whole figure to a file: PNG, PDF or SVG by its ending."""
     ax.figure.savefig(path, dpi=150)  # type: ignore[union-attr]
+
+
+def inline(figure: Any, name: str, label: str) -> Markup:
+    """A figure as SVG within a page, where `name` makes its names unique."""
+    sink = io.StringIO()
+    with styled():
+        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return embedded(sink.getvalue(), name, label)
+
+
+def embedded(svg: str, name: str, label: str) -> Markup:
+    """A file of SVG as part of a page."""
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
+    svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    look = rf'\1 role="img" aria-label="{html.escape(label)}"'
+    return Markup(re.sub(r'(<svg[^>]*?) width="[^"]*"', look, svg, count=1))
 
 
 def height_of(rows: int) -> float:

@@ -2,13 +2,13 @@
 
 Any table can be drawn that has the columns estimate, lower and upper. What stands before them names a row
 (target, group, candidate, estimator); what stands after them is told beside it, or once below the table where
-it is the same in every row. Where a line has no room for a bar, the bar gets a line of its own.
+it is the same in every row.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from textwrap import wrap
 from typing import Any, NamedTuple, Self
@@ -26,34 +26,6 @@ SHORT = {"effective_n": "eff. n"}
 NUMBERS = ("estimate", "lower", "upper")
 NONE = "no interval"
 ABSENT = "—"
-HARD = "\N{NO-BREAK SPACE}"
-"""Between words that stay on one line."""
-
-
-class Glyphs(NamedTuple):
-    """What bars are made of."""
-
-    left: str
-    line: str
-    right: str
-    point: str
-    """Both ends of an interval in one place."""
-    mark: str
-    zero: str
-    crossing: str
-    """Zero inside an interval."""
-    below: str
-    """An estimate beyond the low end of the scale."""
-    above: str
-    absent: str
-
-
-UNICODE = Glyphs("├", "─", "┤", "│", "●", "┊", "┼", "◂", "▸", ABSENT)
-ASCII = Glyphs("|", "-", "|", "|", "o", ":", "+", "<", ">", "-")
-
-
-PLAINER = str.maketrans({"−": "-", "–": "-", "—": "-", "…": "...", "·": "-", "≤": "<=", "≥": ">=", "±": "+-"})
-"""What is written for signs that an encoding lacks."""
 
 
 class Scale(NamedTuple):
@@ -118,13 +90,11 @@ def has_interval(row: dict[str, Any]) -> bool:
 class Columns:
     """The cells of a table of estimates, sorted by what they tell."""
 
-    def __init__(self, table: Table, encoding: str = "utf-8") -> None:
+    def __init__(self, table: Table) -> None:
         self.rows: list[dict[str, Any]] = table.to_pylist()
         names = list(table.column_names)
         first, last = names.index("estimate"), names.index("upper")
-        cells = {
-            name: [told(row[name], encoding) for row in self.rows] for name in names if name not in NUMBERS
-        }
+        cells = {name: [told(row[name]) for row in self.rows] for name in names if name not in NUMBERS}
         # The first column tells rows apart, so it is always shown.
         same = {name for name, column in cells.items() if name != names[0] and len(set(column)) == 1}
         self.labels = {name: cells[name] for name in names[:first] if name not in same}
@@ -133,9 +103,7 @@ class Columns:
         self.extras = {name: cells[name] for name in names[last + 1 :] if name not in same}
         self.numbers = dict(zip(NUMBERS, zip(*figures(self.rows), strict=True), strict=True))
         self.scale = Scale.of(self.rows)
-        self.shared = {
-            name: cells[name][0] for name in names if name in same and cells[name][0] not in (ABSENT, "-")
-        }
+        self.shared = {name: cells[name][0] for name in names if name in same and cells[name][0] != ABSENT}
         """What is the same in every row."""
 
     def grouped(self) -> Self:
@@ -149,8 +117,8 @@ class Columns:
         return found
 
 
-def told(value: Any, encoding: str = "utf-8") -> str:
-    """Anything but an estimate as text that the encoding has, and that cannot steer a terminal."""
+def told(value: Any) -> str:
+    """Anything but an estimate as text that cannot steer a terminal."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -158,19 +126,7 @@ def told(value: Any, encoding: str = "utf-8") -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
     text = "" if value is None else str(value)
-    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
-    if not can_say(text, encoding):
-        text = text.translate(PLAINER).encode(encoding, "backslashreplace").decode(encoding)
-    return text
-
-
-def can_say(text: str, encoding: str) -> bool:
-    """Whether an encoding has every letter of a text."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -193,8 +149,8 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     ]
 
 
-def bar(row: dict[str, Any], scale: Scale, size: int, glyphs: Glyphs) -> str:
-    """One row's interval and estimate on `size` characters."""
+def bar(row: dict[str, Any], scale: Scale, size: int) -> str:
+    """One row's interval and estimate on `size` characters; an arrow is an estimate beyond the scale."""
     if not has_interval(row):
         return NONE
     cells = [" "] * size
@@ -203,14 +159,13 @@ def bar(row: dict[str, Any], scale: Scale, size: int, glyphs: Glyphs) -> str:
         return min(max(round(scale.share(value) * (size - 1)), 0), size - 1)
 
     low, high = place(row["lower"]), place(row["upper"])
-    cells[low : high + 1] = glyphs.line * (high + 1 - low)
+    cells[low : high + 1] = "─" * (high + 1 - low)
     if scale.crosses_zero:
-        cells[place(0.0)] = glyphs.crossing if low < place(0.0) < high else glyphs.zero
-    cells[low], cells[high] = (glyphs.point,) * 2 if low == high else (glyphs.left, glyphs.right)
+        cells[place(0.0)] = "┼" if low < place(0.0) < high else "┊"
+    cells[low], cells[high] = "││" if low == high else "├┤"
     if math.isfinite(row["estimate"]):
         share = scale.share(row["estimate"])
-        mark = glyphs.below if share < -1e-9 else glyphs.above if share > 1 + 1e-9 else glyphs.mark
-        cells[place(row["estimate"])] = mark
+        cells[place(row["estimate"])] = "◂" if share < -1e-9 else "▸" if share > 1 + 1e-9 else "●"
     return "".join(cells).rstrip()
 
 
@@ -227,12 +182,11 @@ def ends(scale: Scale, size: int) -> str:
 
 def folded(text: str, width: int) -> list[str]:
     """`text` in lines of at most `width` characters, all but the first a little to the right."""
-    lines = wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
-    return [line.replace(HARD, " ") for line in lines]
+    return wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def render(table: Table, width: int = 80, encoding: str = "utf-8") -> str:
-    """`table` as text of at most `width` characters a line, in signs that the encoding has.
+def render(table: Table, width: int = 80) -> str:
+    """`table` as text of at most `width` characters a line.
 
     >>> values = {"estimate": [0.41, 0.58], "lower": [0.25, 0.52], "upper": [0.62, 0.64]}
     >>> print(render(Table({"target": ["uniform", "greedy"], **values, "n": [900, 900]}), 60))
@@ -241,25 +195,24 @@ def render(table: Table, width: int = 80, encoding: str = "utf-8") -> str:
     greedy      0.580  0.520  0.640                    ├──●───┤
     all rows: n 900
     """
-    glyphs, width = UNICODE if can_say("".join(UNICODE), encoding) else ASCII, max(width, SMALLEST)
     if not len(table):
         return "(an empty table)"
-    found = Columns(table, encoding)
+    found, width = Columns(table), max(width, SMALLEST)
     drawn = any(map(has_interval, found.rows))
     lines = (
-        _in_columns(found, width, glyphs, drawn, COMFORTABLE)
-        or _in_columns(found.grouped(), width, glyphs, drawn, NARROW)
-        or _stacked(found.grouped(), width, glyphs, drawn)
+        _in_columns(found, width, drawn, COMFORTABLE)
+        or _in_columns(found.grouped(), width, drawn, NARROW)
+        or _stacked(found.grouped(), width, drawn)
     )
-    summary = [f"{name} {value}".replace(" ", HARD) for name, value in found.shared.items()]
-    summary += [] if drawn else [NONE.replace(" ", HARD)]
+    summary = [f"{name} {value}" for name, value in found.shared.items()]
+    summary += [] if drawn else [NONE]
     start = "all rows: " if summary and len(found.rows) > 1 else ""
     return "\n".join([*lines, *folded(start + ", ".join(summary), width)])
 
 
-def _in_columns(found: Columns, width: int, glyphs: Glyphs, drawn: bool, least: int) -> list[str] | None:
+def _in_columns(found: Columns, width: int, drawn: bool, least: int) -> list[str] | None:
     """One line a row, or nothing where that leaves less than `least` for the bars."""
-    numbers = {name: [cell or glyphs.absent for cell in column] for name, column in found.numbers.items()}
+    numbers = {name: [cell or ABSENT for cell in column] for name, column in found.numbers.items()}
     columns: list[list[str]] = []
     for name, column in {**found.labels, **numbers, **found.extras}.items():
         cells = [SHORT.get(name, name), *column]
@@ -273,7 +226,7 @@ def _in_columns(found: Columns, width: int, glyphs: Glyphs, drawn: bool, least: 
         return None
     if drawn:
         size = min(width - used - 2, WIDE)
-        bars = [ends(found.scale, size), *(bar(row, found.scale, size, glyphs) for row in found.rows)]
+        bars = [ends(found.scale, size), *(bar(row, found.scale, size) for row in found.rows)]
         lines = [f"{line}  {drawing}" for line, drawing in zip(lines, bars, strict=True)]
     named = zip(found.headings, lines[1:], strict=True)
     return [
@@ -282,7 +235,7 @@ def _in_columns(found: Columns, width: int, glyphs: Glyphs, drawn: bool, least: 
     ]
 
 
-def _stacked(found: Columns, width: int, glyphs: Glyphs, drawn: bool) -> list[str]:
+def _stacked(found: Columns, width: int, drawn: bool) -> list[str]:
     """Every row as a sentence with its bar below, under one scale."""
     size = min(width, WIDE)
     lines = [ends(found.scale, size)] if drawn else []
@@ -291,11 +244,10 @@ def _stacked(found: Columns, width: int, glyphs: Glyphs, drawn: bool) -> list[st
         interval = f" [{lower}, {upper}]" if has_interval(row) else f", {NONE}" if drawn else ""
         label = " ".join(column[i] for column in found.labels.values())
         extras = [f"{SHORT.get(name, name)} {cells[i]}" for name, cells in found.extras.items()]
-        words = [f"{estimate or glyphs.absent}{interval}", *extras]
-        said = ", ".join(word.replace(" ", HARD) for word in words)
+        said = ", ".join([f"{estimate or ABSENT}{interval}", *extras])
         lines += folded(found.headings[i], width) + folded(f"{label}  {said}", width)
         if drawn and has_interval(row):
-            lines.append(bar(row, found.scale, size, glyphs))
+            lines.append(bar(row, found.scale, size))
     return lines
 
 
@@ -317,10 +269,10 @@ class Report:
     """What an interval says, in one sentence."""
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
-    traces: Mapping[str, Table] = field(default_factory=dict)
-    """Name → n, estimate, lower, upper as the log grew."""
+    course: str = ""
+    """A drawing for the page: estimates as the log grew."""
     traced: str = ""
-    """What the traces are."""
+    """What it shows."""
     caution: str = CAUTION
     """What no interval accounts for."""
 
@@ -328,20 +280,20 @@ class Report:
         """Why a row of that name has no interval: the first warning that names it."""
         return next((words for words in self.warnings if repr(name) in words), NONE)
 
-    def text(self, width: int = 80, encoding: str = "utf-8") -> str:
-        """For a terminal of that width, in signs that its encoding has."""
+    def text(self, width: int = 80) -> str:
+        """For a terminal of that width."""
         width = max(width, SMALLEST)
         indent = max(map(len, self.asked), default=0) + 2
-        lines = [line for said in self.answer for line in folded(told(said, encoding), width)]
+        lines = [line for said in self.answer for line in folded(told(said), width)]
         lines += [""] if lines else []
         for name, value in self.asked.items():
-            first, *rest = folded(told(value, encoding), width - indent) or [""]
+            first, *rest = folded(told(value), width - indent) or [""]
             lines += [f"{name:<{indent}}{first}".rstrip(), *(" " * indent + line.strip() for line in rest)]
         for heading, table in self.tables.items():
             lines.append("")
-            lines += folded(f"{told(heading, encoding)}:", width) if len(self.tables) > 1 else []
-            lines.append(render(table, width, encoding))
+            lines += folded(f"{told(heading)}:", width) if len(self.tables) > 1 else []
+            lines.append(render(table, width))
         lines += [""] if self.warnings or self.notes else []
         for kind, said in (("warning", self.warnings), ("note", self.notes)):
-            lines += [line for words in said for line in folded(f"{kind}: {told(words, encoding)}", width)]
+            lines += [line for words in said for line in folded(f"{kind}: {told(words)}", width)]
         return "\n".join(lines)

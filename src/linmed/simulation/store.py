@@ -40,7 +40,7 @@ ARRAYS = b"linmed.arrays"
 """Where a file's metadata names the columns that `Job.run` computed."""
 
 
-class StoreError(Exception):
+class StoreError(ValueError):
     """The directory cannot be used as a store; the message says what to do.
 
     >>> import tempfile

@@ -1,14 +1,21 @@
-"""Draw the figure that opens the README: why one would use LinMED, from stored results.
+"""Draw the figure that opens the README: why one would use LinMED.
+
+    python benchmarks/readme_figure.py OUT --seed 20261118 --minutes 3
+
+reruns two of the paper's experiments into the folder OUT, where that is not done yet, and writes hero.png
+beside their report.
 
 Left: mean regret on the large-gap problem, and who can say in closed form how probable each choice was.
 Right: the uniform policy's value as estimated from logs, where probabilities are exact and where they are
 sampled: means of the scores that were measured, not of their expectations.
 """
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from linmed.paper import drawing
+from linmed.paper import drawing, run
 from linmed.paper.experiment import Findings, Setting
 from linmed.paper.offline_evaluation import LINMED_EXACT, ORACLE, PUBLISHED, SAMPLES, floor_column
 from linmed.paper.roster import LINMED, Variant
@@ -20,13 +27,10 @@ CLOSED = "closed form"
 NAMED: dict[Variant, str] = {"text": "as the paper's text has it", "as-run": "as the paper's code runs it"}
 
 
-def readme_figure(findings: Sequence[Findings]) -> drawing.Drawing | None:
-    """Draw it of a run that has both experiments; the offline one in every variant that was run."""
+def readme_figure(findings: Sequence[Findings]) -> drawing.Drawing:
     gaps = [found for found in findings if found.experiment.name == "large-gap"]
-    gap = next((found for found in gaps if found.variant == "text"), None)
+    gap = next(found for found in gaps if found.variant == "text")
     offline = [found for found in findings if found.experiment.name == "offline-evaluation"]
-    if gap is None or not offline:
-        return None
     with drawing.matplotlib.rc_context(STYLE):
         figure, (left, right) = drawing.new(10.8, 4.6, 1, 2, width_ratios=[1.15, 1.0])
         _regret(left, gap, gap.setting("all"))
@@ -39,7 +43,6 @@ def readme_figure(findings: Sequence[Findings]) -> drawing.Drawing | None:
 
 
 def exact(setting: Setting, name: str) -> bool:
-    """Say whether a policy is randomised and its probabilities have a closed form."""
     properties = next(policy.properties for policy in setting.policies if policy.name == name)
     return properties.randomised and properties.computable == CLOSED
 
@@ -124,3 +127,16 @@ def _values(ax: Any, ran: Sequence[Findings]) -> None:
     which = "; ".join(marks[found.variant] for found in ran)
     ax.set_xlabel(f"another policy's value: mean of {ran[0].trials:,} estimates\n95 % intervals; {which}")
     ax.set_title("Its log answers “what if?” with no sampling", fontweight="bold", loc="left")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float)
+    args = parser.parse_args()
+    asked = {"scale": "decisive", "variant": "both", "seed": args.seed, "minutes": args.minutes}
+    report = run(("offline-evaluation", "large-gap"), out=args.out, **asked)
+    (args.out / "hero.png").write_bytes(readme_figure(report.findings).png())

@@ -1,10 +1,13 @@
-"""Play Vowpal Wabbit as a rival: a policy whose decisions are made in a process of another interpreter.
+"""Vowpal Wabbit's SquareCB on the problems of `linmed reproduce clicks`, in the same trials.
 
-It is no dependency of linmed's and is not installed beside it: `python` names an interpreter that has it
-(`python -m venv vw && vw/bin/pip install vowpalwabbit`). What it needs of a decision is every arm, so the
-process keeps them until the reward comes, and a decision is known here by its number.
+    python -m venv vw && vw/bin/pip install vowpalwabbit
+    python benchmarks/vowpal_wabbit.py vw/bin/python --trials 20 --rounds 4000 --seed 1
+
+It is a policy whose decisions are made in a process of that interpreter. What it needs of a decision is every
+arm, so the process keeps them until the reward comes, and a decision is known here by its number.
 """
 
+import argparse
 import contextlib
 import os
 import struct
@@ -18,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import validation
+from linmed.paper.logistic_clicks import NEWS, PROBLEMS
+from linmed.policies import LogisticMED
 from linmed.policies.base import Policy, Properties, State, decisions
+from linmed.simulation import simulate
 from linmed.validation import Floats, Ints
 
-PYTHON = "LINMED_VOWPAL_WABBIT"
-"""The variable that names the interpreter."""
 PROCESS = Path(__file__).with_name("vw_process.py")
 LONGEST = 60
 """Seconds for an interpreter to say which version it has."""
@@ -111,7 +115,7 @@ class VowpalWabbit(Policy):
     arguments: str = "--squarecb"
     version: str = ""
     """Which results are Vowpal Wabbit's own depends on it."""
-    python: str = field(default_factory=lambda: os.environ.get(PYTHON, ""), compare=False, repr=False)
+    python: str = field(default="", compare=False, repr=False)
     """The interpreter."""
 
     learns_from_arms: ClassVar[bool] = False
@@ -175,8 +179,25 @@ class VowpalWabbit(Policy):
             state.count[r] += 1
 
 
-def rival(label: str, arguments: str, python: str | None) -> "VowpalWabbit | None":
-    """Make the policy where an interpreter is given, with the version that it has; None without one."""
-    if not python:
-        return None
-    return VowpalWabbit(arguments, version_of(python), python, label=label)
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("python")
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    version = version_of(args.python)
+    rivals = [
+        VowpalWabbit(
+            f"--squarecb --gamma_scale {scale}", version, args.python, label=f"SquareCB, γ = {scale}"
+        )
+        for scale in (10, 100, 1000)
+    ]
+    for name, problem in {**PROBLEMS, **NEWS}.items():
+        print(
+            name, simulate([LogisticMED(), *rivals], problem, args.rounds, args.trials, args.seed), sep="\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
