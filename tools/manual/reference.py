@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from tables import table
 
+from linmed.log.lists import LIST_MEANING, LIST_SCHEMA
 from linmed.log.schema import MEANING, SCHEMA
 from linmed.policies import ALL, Policy
 
@@ -122,10 +123,13 @@ def page(uri: str) -> str:
 def log_schema() -> str:
     """The columns of a decision log."""
     rows = [(f"`{field.name}`", f"`{field.type}`", MEANING[field.name]) for field in SCHEMA]
+    lists = [(f"`{field.name}`", f"`{field.type}`", LIST_MEANING[field.name]) for field in LIST_SCHEMA]
     return (
         "# The log's schema\n\nA row is a decision (`linmed.log.SCHEMA`). [Decision logs](logs.md) says how "
         "they are written and read, and which of these columns another's log needs to have.\n\n"
         + table(("column", "type", ""), rows)
+        + "\n\n## Lists\n\nA row is a list (`linmed.log.LIST_SCHEMA`, [Lists](lists.md)).\n\n"
+        + table(("column", "type", ""), lists)
     )
 
 

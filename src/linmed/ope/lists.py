@@ -30,9 +30,9 @@ from linmed.agent import Agent
 from linmed.lists import ListLaw, ListOptions
 from linmed.log.lists import ListLog, holds_lists
 from linmed.ope.intervals import Moments, Weights, quantile
-from linmed.ope.sequences import Side, ValueSequence
+from linmed.ope.sequences import Side, ValueSequence, value_sides
 from linmed.policies import Policy
-from linmed.question import DEFAULTS, OPTIONS, Question
+from linmed.question import CONFIDENCE, DEFAULTS, MISSING, OPTIONS, Question
 from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats
 
@@ -585,6 +585,41 @@ def contest(lists: Lists, question: Question, candidates: Any, estimator: Any) -
     return [target.name for target in found], rows, gains
 
 
+def estimate_examination(log: ListLog | str, confidence: float = CONFIDENCE, missing: str = MISSING) -> Table:
+    """Estimate how often each position is looked at, as a share of the first: ε_j of position-based clicks.
+
+    Uniform lists have each arm at each position equally often, so there E y_j = ε_j times one number; both
+    means are estimated from the log by "rips", with betting sequences, and the interval of their ratio
+    follows from those of the two. It holds for each position at any time, if clicks are position-based.
+
+    >>> from linmed.log import ListLog
+    >>> from linmed.ope import estimate_examination
+    >>> shown = {"arms": [[0, 1], [1, 0]] * 50, "probabilities": [[0.5, 1.0]] * 100, "arm_count": [2] * 100}
+    >>> log = ListLog.from_table({**shown, "rewards": [[1.0, 1.0], [1.0, 0.0]] * 50})
+    >>> found = estimate_examination(log).to_pylist()[1]
+    >>> found["estimate"], found["lower"] < 0.5 < found["upper"]
+    (0.5, True)
+    """
+    question = Question(confidence=confidence, missing=missing)
+    lists = as_lists(log, question)
+    if lists is None or lists.one_reward:
+        raise BadValue("log", "log must be a ListLog with rewards by position, or the path of one")
+    answers, means = Answers(lists, as_list_target("uniform")), []
+    for place in range(lists.placed.shape[1]):
+        there = lists.placed[:, place]
+        weight, reward = answers.cumulative[there, place], lists.reward[there, place]
+        one = ValueSequence(1.0 - (1.0 - confidence) / 2.0, (0.0, 1.0))
+        one.add(weight * reward, *value_sides(weight, reward))
+        means.append((one.estimate, *one.bounds))
+    first = means[0]
+    rows = [(0, 1.0, 1.0, 1.0)]
+    for place, (estimate, low, high) in enumerate(means[1:], 1):
+        ratio = estimate / first[0] if first[0] > 0.0 else math.nan
+        rows.append((place, ratio, low / first[2], high / first[1] if first[1] > 0.0 else math.inf))
+    names = ("position", "estimate", "lower", "upper")
+    return Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
 def weights_by_position(lists: Lists, target: Any) -> Iterator[tuple[int, Weights, float]]:
     """Yield each position with its cumulative weights W_j, and the smallest probability that was logged."""
     answers = Answers(lists, as_list_target(target))
@@ -595,4 +630,4 @@ def weights_by_position(lists: Lists, target: Any) -> Iterator[tuple[int, Weight
         yield place, weights, float(lists.probability[there, place].min())
 
 
-__all__ = ["LIMIT", "NAMES", "ListTarget", "as_list_target"]
+__all__ = ["LIMIT", "NAMES", "ListTarget", "as_list_target", "estimate_examination"]
