@@ -334,7 +334,10 @@ SOME = cover(
 """Configurations in which every part occurs, and every rule with every belief that it can have."""
 CASES = cover(
     [(policy, shape) for policy in CONFIGURATIONS for shape in [*SHAPES, BEYOND] if fits(policy, shape)],
-    lambda case: {name: (part, case[1].name) for name, part in PARTS[case[0]].items()},
+    lambda case: {
+        name: (part, case[1].name if name in ("rule", "belief", "design") else "")
+        for name, part in PARTS[case[0]].items()
+    },
     strength=1,
 )
-"""Configurations and shapes in which every part meets every shape."""
+"""Configurations and shapes in which every rule, belief and design meets every shape, and every part some."""
