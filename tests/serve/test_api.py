@@ -163,26 +163,6 @@ def test_an_archived_bandit_takes_late_rewards_but_no_decisions(app: httpx.Clien
     assert app.get("/v1/bandits/b/state").json()["count"] == 1
 
 
-def test_creating_a_bandit_again_changes_nothing_and_other_settings_conflict(app: httpx.Client) -> None:
-    first = create(app)
-    body = {"name": "b", "dim": 2, "policy": {"policy": "LinMED", "sigma": 0.5}}
-    again = app.post("/v1/bandits", json=body)
-    assert (again.status_code, again.json()) == (200, first)
-    assert app.post("/v1/bandits", json={**body, "dim": 3}).status_code == 409
-    assert [line["name"] for line in app.get("/v1/bandits").json()] == ["b"]
-
-
-@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.__name__)
-def test_every_policy_can_be_served(app: httpx.Client, policy: type) -> None:
-    one_hot = {"ids": ["x", "y", "z"], "features": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
-    create(app, dim=3, policy={"policy": policy.__name__}, catalogue=one_hot)
-    for value in (0.0, 1.0, 0.5):
-        decision = decide(app, key=f"k{value}")
-        assert 0.0 < decision["probability"] <= 1.0
-        reward(app, decision, value)
-    assert app.get("/v1/bandits/b/state").json()["count"] == 3
-
-
 def test_exp2_learns_by_what_it_kept_and_survives_a_restart(sqlite: str) -> None:
     with application(sqlite) as app:
         create(app, policy={"policy": "EXP2"}, catalogue=CATALOGUE)

@@ -237,20 +237,6 @@ def test_a_client_outlasts_a_server_that_was_killed(
     assert "does not serve now" in caplog.text
 
 
-def test_the_client_changes_items_and_looks_at_them(app: httpx.Client) -> None:
-    with Client(str(app.base_url)) as client:
-        client.create("i", 2, catalogue={"ids": ["a"], "features": [[1.0, 0.0]]}, reward_range=(0, 1))
-        assert client.put_item("i", "b/c", [0.6, 0.8]) == {"catalogue_version": 2, "items": 2}
-        assert client.put_items("i", {"d": [0.0, 1.0], "a": [0.9, 0.1]})["catalogue_version"] == 3
-        seen = client.decide("i")
-        assert client.delete_item("i", "b/c")["items"] == 2
-        assert client.catalogue("i")["ids"] == ["a", "d"]
-        assert client.catalogue("i", 3)["ids"] == ["a", "b/c", "d"]
-        client.reward("i", seen, 1.0)
-        assert {arm["id"] for arm in client.arms("i")["arms"]} == {"a", "d"}
-        assert client.trend("i")["decisions"] == 1
-
-
 def test_the_client_waits_for_reports_which_are_called_off_when_it_leaves(
     app: httpx.Client, tmp_path: Path
 ) -> None:

@@ -1,25 +1,19 @@
 """`linmed serve --demo` as a newcomer sees it."""
 
-import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
-import numpy as np
 import pytest
 from playwright.sync_api import Error
 
 from linmed.cli import main
 from linmed.serve.database import Database
-from linmed.serve.demo import ARTICLES, BANNERS, PATIENCE, Visitors, _visits
+from linmed.serve.demo import ARTICLES
 from linmed.serve.middleware import create
 
 from .test_page import SHOT
@@ -66,26 +60,6 @@ def test_the_demo_shows_growing_numbers_and_leaves_nothing_behind(browser: Any, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_visitors_click_with_probabilities_between_0_and_1() -> None:
-    for site in (ARTICLES, BANNERS):
-        corners = np.array(np.meshgrid([1.0], *[[0.0, 1.0]] * (site.context - 1))).reshape(site.context, -1)
-        chances = np.array(list(site.items.values())) @ site.tastes @ corners
-        assert chances.max() < 0.95
-        best = chances.argmax(axis=0)
-        assert chances.max(axis=0).mean() > 1.5 * chances.mean()  # there is something to learn
-        assert site is BANNERS or len(set(best)) > 1  # and it depends on the visitor
-
-
-def test_non_clicks_arrive_beside_clicks_from_the_first_seconds() -> None:
-    visitors = Visitors(ARTICLES, httpx.AsyncClient(), 0)
-    clicked = np.random.default_rng(1).random(2000) < 0.4
-    came = np.linspace(0.0, 60.0, 2000)
-    arrived = came + [visitors.moment(bool(one), when) for one, when in zip(clicked, came, strict=True)]
-    for begin in range(0, 60, 3):  # as the page draws the mean reward: by when rewards came
-        assert 0.2 < clicked[(arrived >= begin) & (arrived < begin + 3)].mean() < 0.7
-    assert max(arrived - came) == pytest.approx(PATIENCE)
-
-
 def test_the_demo_does_not_touch_a_database_with_tokens(sqlite: str, capsys: pytest.CaptureFixture) -> None:
     database = Database(sqlite)
     database.open()
@@ -93,36 +67,3 @@ def test_the_demo_does_not_touch_a_database_with_tokens(sqlite: str, capsys: pyt
     database.close()
     assert main(["serve", "--demo", "--database", sqlite, "--port", "0"]) == 2
     assert "without tokens" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("farewell", [None, 503])
-def test_visitors_leave_without_a_word_when_the_service_goes(farewell: int | None) -> None:
-    class Leaving(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-length", "0")
-            self.end_headers()
-
-        def do_POST(self) -> None:
-            if farewell is None:
-                self.connection.close()
-            else:
-                self.send_error(farewell)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Leaving)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    stop = threading.Event()
-    threading.Timer(1, stop.set).start()  # as the end of the demo does, for which a thread waits
-    try:
-        url = f"http://127.0.0.1:{server.server_port}/"
-        with ThreadPoolExecutor(1) as beside:  # the browser's loop runs in this thread
-            beside.submit(lambda: asyncio.run(_visits(url, stop))).result()
-    finally:
-        stop.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -4,9 +4,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-import pytest
 
-from linmed.policies import Policy
 from linmed.serve.client import Client
 
 from .serving import ARMS, application, create, decide, reward
@@ -35,29 +33,6 @@ def play(
         reward(client, decision, value)
         seen.append((decision["arm"], value, stored["time"]))
     return seen
-
-
-def arrays_of(client: httpx.Client) -> dict[str, Any]:
-    answer = client.get("/v1/bandits/b/state")
-    assert answer.status_code == 200, answer.text
-    return answer.json()["arrays"]
-
-
-@pytest.mark.parametrize("told", [FORGETFUL, BY_CLOCK, CLICKS], ids=["rewards", "durations", "clicks"])
-def test_the_state_is_the_fold_of_the_log_to_the_last_bit(sqlite: str, told: Any) -> None:
-    with application(sqlite, snapshot_every=7) as client:
-        create(client, policy=told)
-        seen = play(client, 40, turned=20, clicks=told is CLICKS)
-        before = arrays_of(client)
-    with application(sqlite, snapshot_every=7) as client:
-        assert arrays_of(client) == before
-    policy = Policy.from_dict(told)
-    state = policy.start(1, 2)
-    for arm, value, time in seen:
-        one = np.array([ARMS[arm]]), np.array([value]), np.zeros(1, dtype=np.int64)
-        policy.learn_at(state, *one, np.array([time / 1e6]))
-    for name, array in state.arrays().items():
-        np.testing.assert_array_equal(before[name], array, err_msg=name)
 
 
 def test_it_says_when_the_world_changed(sqlite: str) -> None:

@@ -161,17 +161,6 @@ def test_the_page_fits_its_screen_and_all_that_it_shows_has_words(
     assert (sum(shade) > 384) == (scheme == "light")
 
 
-def test_nothing_moves_for_those_who_want_no_motion(browser: Any, running: Running) -> None:
-    play(running.url, "still", 8)
-    names = {}
-    for motion in ("reduce", "no-preference"):
-        page = opened(browser, running.url, "still", reduced_motion=motion)
-        page.route("**/v1/bandits/still/*", lambda route: None)
-        page.get_by_label("Bandit", exact=True).dispatch_event("change")
-        names[motion] = page.locator("#verdict").evaluate("e => getComputedStyle(e).animationName")
-    assert names == {"reduce": "none", "no-preference": "waiting"}
-
-
 def tab_to(page: Any, id: str) -> None:
     for _ in range(60):
         if page.evaluate("document.activeElement.id") == id:

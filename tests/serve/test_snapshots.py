@@ -1,5 +1,6 @@
 """Snapshots only shorten the way: whatever becomes of them, the log has everything."""
 
+import io
 import logging
 import threading
 import time
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from linmed import LinMED
 from linmed.serve import database as db
 from linmed.serve import memory, store
 from linmed.serve.bandit import Bandit
@@ -246,3 +248,25 @@ def test_a_state_that_cannot_take_a_reward_is_made_anew_and_the_others_are_serve
         assert client.get("/v1/bandits/b/state").json()["count"] == 9
         assert client.get("/v1/bandits/c/state").json()["count"] == 5
         assert client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_a_snapshot_of_a_state_with_other_arrays_is_passed_over(written: str) -> None:
+    """As one of an earlier release is: the log has everything."""
+    with application(written) as client:
+        before = client.get("/v1/bandits/b/state").json()
+    opened = db.Database(written)
+    bandit = Bandit(id=1, name="b", dim=2, policy=LinMED(sigma=0.5), catalogue=None)
+    arrays = {name: array for name, array in bandit.state.arrays().items() if name != "rss"}
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    content = file.getvalue()
+    with opened.writer.begin() as connection:
+        for row in connection.execute(sa.select(db.snapshots)).all():
+            place = row.bandit, row.version, row.seq
+            same = db.snapshots.c["bandit", "version", "seq"]
+            digest = store.snapshot_digest(*place, content)
+            here = sa.and_(*(column == value for column, value in zip(same, place, strict=True)))
+            connection.execute(sa.update(db.snapshots).where(here).values(state=content, digest=digest))
+    opened.close()
+    with application(written) as client:
+        assert client.get("/v1/bandits/b/state").json() == before

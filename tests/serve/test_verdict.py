@@ -1,15 +1,13 @@
 """Which items can still be the best, as the service says it: in the API, in the clients and on the page."""
 
-import asyncio
 import re
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from linmed import Agent, LinMED
-from linmed.serve.client import AsyncClient, Client, ServiceError
+from linmed.serve.client import Client
 
 from .serving import Running, create, decide, reward
 
@@ -121,31 +119,6 @@ def test_what_cannot_be_judged_is_refused_by_name(app: httpx.Client) -> None:
     assert answer.status_code == 422
     assert re.search(r"EXP2 keeps no ridge estimate.*LinMED\(\)", answer.json()["error"]["message"])
     assert app.get("/v1/bandits/none/verdict").status_code == 404
-
-
-def test_both_clients_ask_for_it(app: httpx.Client) -> None:
-    taught(app, 10)
-    with Client(str(app.base_url)) as client:
-        whole = client.verdict("b", delta=0.1)
-        assert whole == asked(app, "?delta=0.1")
-        some = client.verdict("b", np.array(ITEMS["features"][:2]), epsilon=0.5)
-        assert (some["count"], some["epsilon"]) == (2, 0.5)
-        with pytest.raises(ServiceError, match="delta") as refused:
-            client.verdict("b", delta=7.0)
-        assert refused.value.field == "delta"
-
-    async def also() -> dict[str, Any]:
-        async with AsyncClient(str(app.base_url)) as client:
-            return await client.verdict("b", delta=0.1)
-
-    assert asyncio.run(also()) == whole
-
-
-def test_the_document_tells_of_the_query(app: httpx.Client) -> None:
-    described = app.get("/v1/openapi.json").json()["paths"]["/v1/bandits/{name}/verdict"]
-    asked_for = {one["name"]: one["in"] for one in described["get"]["parameters"]}
-    assert asked_for == {"name": "path", "delta": "query", "epsilon": "query"}
-    assert "VerdictRequest" in str(described["post"]["requestBody"])
 
 
 def test_the_page_says_which_arm_is_the_best(browser: Any, running: Running) -> None:
