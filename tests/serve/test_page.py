@@ -268,6 +268,13 @@ def test_alerts_are_there_when_something_is_wrong_and_only_then(browser: Any, ap
     alerts.get_by_text("trend: too many reports at once").wait_for()
     page.unroute_all()
     alerts.get_by_text("too many reports").wait_for(state="hidden")
+    with Client(url) as client:
+        shadow = {"calm": {"policy": "LinMED", "sigma": 0.2}}
+        client.create("offers", 2, catalogue=ARMS, control=0.2, wait="1h", shadow=shadow)
+        client.reward("offers", client.decide("offers"), 1.0, outcomes={"margin": 2.5})
+    page.get_by_label("Bandit", exact=True).select_option("offers")
+    for words in ("control group (20 %)", "no reward by the deadline", "shadow policies", "calm"):
+        page.locator("#numbers").get_by_text(words).wait_for()
 
 
 def test_a_log_that_is_not_sound_is_said_to_be_so(browser: Any, running: Running) -> None:

@@ -4,7 +4,6 @@ Policies and features in requests are checked by the library itself, whose messa
 document is for those who write requests, and for their tools.
 """
 
-import dataclasses
 import inspect
 import re
 import typing
@@ -114,39 +113,14 @@ def library() -> dict[str, Any]:
 
 def _schema(cls: type[Any], kind: str) -> dict[str, Any]:
     """Describe an object with the parameters of a dataclass, and the field that names it."""
-    types = typing.get_type_hints(cls)
-    properties: dict[str, Any] = {kind: {"const": cls.__name__}}
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    for field in fields:
-        properties[field.name] = _of(types[field.name])
-        if isinstance(field.default, (str, int, float, bool)) or field.default is None:
-            properties[field.name] |= {"default": field.default}
-    missing = dataclasses.MISSING
-    needed = [field.name for field in fields if field.default is missing is field.default_factory]
+    made = TypeAdapter(cls).json_schema(ref_template=_PLACE + "{model}")
     return {
         "type": "object",
-        "description": (inspect.getdoc(cls) or "").partition("\n\n")[0],
-        "properties": properties,
-        "required": [kind, *needed],
+        "description": made["description"].partition("\n\n")[0],
+        "properties": {kind: {"const": cls.__name__}, **made["properties"]},
+        "required": [kind, *made.get("required", [])],
         "additionalProperties": False,
     }
-
-
-def _of(kind: Any) -> dict[str, Any]:
-    """Describe a parameter; those that are policies or columns refer to theirs."""
-    if kind in _BASES:
-        return reference(kind.__name__)
-    inside = [part for part in typing.get_args(kind) if part is not ...]
-    if not any(base in _parts(kind) for base in _BASES):
-        return TypeAdapter(kind).json_schema()
-    if len(inside) == 1:
-        return {"type": "array", "items": _of(inside[0])}
-    return {"anyOf": [_of(part) for part in inside]}
-
-
-def _parts(kind: Any) -> set[Any]:
-    """List a type and all that it is made of."""
-    return {kind}.union(*(_parts(part) for part in typing.get_args(kind) if not isinstance(part, (str, int))))
 
 
 def type_field(described: dict[str, Any], name: str) -> None:
