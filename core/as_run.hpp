@@ -14,14 +14,6 @@ namespace linmed {
 
 constexpr double THRESHOLD = 1e-6;  // variances up to this one are taken for zero, whatever the scale of the arms
 
-// √(x² + y²), also where the squares overflow.
-inline double hypotenuse(double x, double y) {
-    const double longer = std::max(fabs(x), fabs(y)), shorter = std::min(fabs(x), fabs(y));
-    if (!(longer > 0.0)) return longer;
-    const double ratio = shorter / longer;
-    return longer * sqrt(1.0 + ratio * ratio);
-}
-
 // The eigenvalues of S (n,n) to `values`, its eigenvectors to Q (n,n) as columns, in the order of LAPACK's dgeev, which
 // NumPy calls; false where it finds none that are real. See bind_designs.cpp.
 bool eigenvectors_of_lapack(const double *S, Index n, double *values, double *Q);

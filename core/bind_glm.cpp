@@ -92,10 +92,6 @@ void bind_glm(nb::module_ &m) {
     m.def("link_bend", [](int family, In<1> z, In<1> gap, Out<1> out) {
         each_link(family, z, gap, gap, out, [](Family f, double z, double gap, double) { return f.bend(z, gap); });
     }, "family"_a, "z"_a.noconvert(), "gap"_a.noconvert(), "out"_a.noconvert());
-    m.def("link_curvature", [](int family, In<1> z, In<1> low, In<1> high, Out<1> out) {
-        each_link(family, z, low, high, out,
-                  [](Family f, double z, double low, double high) { return f.least_curvature(z, low, high); });
-    }, "family"_a, "z"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(), "out"_a.noconvert());
 }
 
 }  // namespace linmed

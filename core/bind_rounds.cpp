@@ -223,14 +223,6 @@ void bind_rounds(nb::module_ &m) {
             log_p.data()[i] = top > -INF ? top + log1p(exp(std::min(x, y) - top)) : -INF;
         }
     }, "log_p"_a.noconvert(), "log_q"_a.noconvert(), "share"_a);
-    // p becomes its floored logarithm.
-    m.def("take_logs", [](Out<2> probabilities, double floor) {
-        const Index R = probabilities.shape(0), K = probabilities.shape(1);
-        for (Index i = 0; i < R * K; ++i) {
-            const double p = floored(probabilities.data()[i], floor, K);
-            probabilities.data()[i] = p > 0.0 ? log(p) : -INF;
-        }
-    }, "probabilities"_a.noconvert(), "floor"_a);
 }
 
 }  // namespace linmed

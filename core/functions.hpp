@@ -8,6 +8,7 @@
 // tests/core/test_functions.py. NaN gives NaN. Polynomials are those of least error, computed by tools/minimax.py.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "lanes.hpp"
@@ -418,6 +419,14 @@ template <class V> LINMED_INLINE void add_product(V &high, V &low, V x, V y) {
     const V product = x * y, total = high + product, part = total - high;
     low = low + (fma(x, y, product * all<V>(-1.0)) + ((high - (total - part)) + (product - part)));
     high = total;
+}
+
+// √(x² + y²), also where the squares overflow.
+inline double hypotenuse(double x, double y) {
+    const double longer = std::max(fabs(x), fabs(y)), shorter = std::min(fabs(x), fabs(y));
+    if (!(longer > 0.0)) return longer;
+    const double ratio = shorter / longer;
+    return longer * sqrt(1.0 + ratio * ratio);
 }
 
 }  // namespace linmed

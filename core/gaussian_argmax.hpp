@@ -67,12 +67,6 @@ inline std::vector<Index> order_of(const double *key, Index n) {
     return sorted(n, [key](Index i, Index j) { return before(key[i], key[j]); });
 }
 
-// √(x² + y²).
-inline double hypotenuse(double x, double y) {
-    const double longer = std::max(fabs(x), fabs(y)), ratio = std::min(fabs(x), fabs(y)) / longer;
-    return longer > 0.0 ? longer * sqrt(1.0 + ratio * ratio) : 0.0;
-}
-
 // ---- a plane: the angle of z ----------------------------------------------------------------------------------------
 
 namespace planes {
