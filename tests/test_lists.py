@@ -2,12 +2,13 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from linmed import EXP2, Agent, Limits, LinMED, LinTS, LogisticMED
+from linmed import EXP2, Agent, Forgetful, Limits, LinMED, LinTS, LogisticMED
 from linmed.agent import UnknownDecision
 from linmed.design import approx_design
 from linmed.features import Catalogue
@@ -23,6 +24,7 @@ from tests.policies.configurations import (
     situation,
 )
 
+FRESH = LinMED()
 FIVE = Shape("five", 5, 3)
 MANY = Shape("more than 2d", 9, 3)
 NAN = math.nan
@@ -117,6 +119,16 @@ def test_positions_follow_the_formula_with_the_design_of_all_arms(policy):
         prefix = order[:length].tolist()
         stated = np.exp(law.log_probabilities(prefix))
         np.testing.assert_allclose(stated, by_formula(policy, state, arms[0], prefix), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("policy", [LinMED(explore=True), LogisticMED(explore=True)], ids=short)
+def test_only_the_first_position_takes_the_half_step(policy):
+    state, arms = policy.start(1, 3), 3.0 * situation(FRESH, FIVE, 1)[1][0]
+    taken, without = (
+        ListLaw(one, state, arms, ListOptions(2)) for one in (policy, replace(policy, explore=False))
+    )
+    assert not np.allclose(taken.log_probabilities(()), without.log_probabilities(()))
+    np.testing.assert_array_equal(taken.log_probabilities((1,)), without.log_probabilities((1,)))
 
 
 def test_arms_almost_equal_keep_their_digits():
@@ -342,8 +354,24 @@ def test_refusals_of_rewards_change_nothing(rewards, options, message):
     assert agent.count == 1
 
 
-def test_clicks_have_no_sum_and_no_share():
-    agent = Agent(LogisticMED(), dim=2, seed=3)
+def test_rewards_that_the_log_refuses_change_nothing(tmp_path, monkeypatch):
+    agent, one = shown(agent={"log": tmp_path})
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(agent.log, "reward_list", full)
+        with pytest.raises(OSError, match="no space"):
+            agent.learn_list(one, [1.0, NAN, NAN], seen="dcm")
+    assert agent.count == 0
+    agent.learn_list(one, [1.0, 0.0, 0.0])
+    assert agent.count == 3
+
+
+@pytest.mark.parametrize("policy", [LogisticMED(), Forgetful(LogisticMED())], ids=short)
+def test_clicks_have_no_sum_and_no_share(policy):
+    agent = Agent(policy, dim=2, seed=3)
     one = agent.decide_list(ARMS, length=2)
     for refused in (
         lambda: agent.learn_list(one, 1.0),

@@ -11,7 +11,7 @@ regret bound carries over to lists is unknown.
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -415,7 +415,7 @@ class WaitingList:
 
 def require_linear(name: str, policy: Policy) -> None:
     """Refuse what holds of sums of features only where means are linear in them."""
-    if policy.capabilities.per_item or not getattr(policy, "any_reward", True):
+    if policy.capabilities.per_item or not policy.accepts(np.array([-1.5])).all():
         why = "has a model for each item" if policy.capabilities.per_item else "has a mean that is no line"
         raise BadValue(name, f"{name} needs rewards that are linear in the features: {policy.name} {why}")
 
@@ -433,16 +433,25 @@ class Lists:
         self.waiting[decision.id] = one
 
     def take(
-        self, decider: Decider, name: str, rewards: Any, seen: Any, examination: Any
-    ) -> dict[int, float]:
-        """Take rewards of a list: those that are new by position, or by `WHOLE` the one of all."""
+        self,
+        decider: Decider,
+        name: str,
+        rewards: Any,
+        seen: Any,
+        examination: Any,
+        record: Callable[[dict[int, float]], None],
+    ) -> None:
+        """Take rewards of a list, and `record` the new ones by position, or by `WHOLE` the one of all.
+
+        Where one is no reward, or cannot be recorded, nothing changes.
+        """
         one = self.waiting[name]
-        before = one.seen, one.examination
+        before = replace(one, rewards=one.rewards.copy())
         try:
             one.understand(decider.policy, seen, examination)
-            return one.take(rewards, decider)
-        except Exception:
-            one.seen, one.examination = before
+            record(one.take(rewards, decider))
+        except BaseException:
+            self.waiting[name] = before
             raise
 
     def left(self, name: str, missing: float | None) -> dict[int, float]:
@@ -634,10 +643,11 @@ class DecidesLists:
             if not isinstance(name, str) or name not in self._lists.waiting:
                 raise self._unknown(name)
             hold = wait is not None and wait.rule.early == "hold"
-            found = self._lists.take(self._decider, name, rewards, seen, examination)
-            if self.log is not None:
-                with contextlib.suppress(KeyError):
-                    self.log.reward_list(name, found, time=moment)
+
+            def record(found: dict[int, float]) -> None:
+                self._record_rewards(name, found, moment)
+
+            self._lists.take(self._decider, name, rewards, seen, examination, record)
             if not hold:
                 self._lists.settle(name, False, None, self._absorb_row)
 
@@ -655,10 +665,14 @@ class DecidesLists:
 
     def _close_list(self, name: str, missing: float | None, moment: float | None) -> None:
         """Learn what a list teaches when no further rewards can come."""
+        self._record_rewards(name, self._lists.left(name, missing), moment)
+        self._lists.settle(name, True, missing, self._absorb_row)
+
+    def _record_rewards(self, name: str, rewards: dict[int, float], moment: float | None) -> None:
+        """Log rewards of a list; a log that was opened later has no row for them."""
         if self.log is not None:
             with contextlib.suppress(KeyError):
-                self.log.reward_list(name, self._lists.left(name, missing), time=moment)
-        self._lists.settle(name, True, missing, self._absorb_row)
+                self.log.reward_list(name, rewards, time=moment)
 
     def _absorb_row(self, kept: bytes, reward: float, moment: float | None) -> None:
         """Learn the reward of one position of a list."""

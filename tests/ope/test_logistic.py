@@ -1,6 +1,5 @@
 """Logistic regression as the reward model of dm, dr and the like: earlier decisions only, in one pass."""
 
-
 import numpy as np
 import pytest
 

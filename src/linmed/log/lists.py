@@ -254,6 +254,8 @@ class ListLog:
         (array([0, 0]), array([0, 1]), array([0.5 , 0.45]), array([0.45, 0.45]))
         """
         own = self._table
+        if "rewards" not in own.column_names:
+            raise BadValue("log", f"log must have rewards by position, {self.name} has one for each list")
         chances = [np.array(p) for p in own["probabilities"].to_pylist()]
         sizes = [len(p) for p in chances]
         rewards = [[math.nan if r is None else r for r in row] for row in own["rewards"].to_pylist()]

@@ -474,7 +474,9 @@ def _several(targets: Any) -> list[ListTarget]:
     if isinstance(targets, dict):
         return [as_list_target(one, str(name)) for name, one in targets.items()]
     found = (
-        [as_list_target(one) for one in targets] if isinstance(targets, list) else [as_list_target(targets)]
+        [as_list_target(one) for one in targets]
+        if isinstance(targets, (list, tuple)) and not (targets and isinstance(targets[0], Policy))
+        else [as_list_target(targets)]
     )
     names = [one.name for one in found]
     if len({*names}) < len(names):
