@@ -64,9 +64,9 @@ class Guardrail(NamedTuple):
     sign: str
     """"<=" where less of the outcome is better, ">=" where more is."""
     baseline: Any
-    """A target that has the outcome at its most, or at its least; or a number with a point, that itself."""
+    """The target that candidates are compared with; or a number with a point, an absolute limit."""
     slack: float = 0.0
-    """By how much it may be worse than that."""
+    """By how much a candidate may be worse."""
 
     def __str__(self) -> str:
         name = f"{self.baseline:g}" if isinstance(self.baseline, float) else as_target(self.baseline).name
@@ -99,7 +99,7 @@ class Choice:
     """
 
     leader: str | None
-    """The one of those left with the highest estimate that keeps all guardrails, if there is any."""
+    """The candidate left with the highest estimate, of those that surely keep all guardrails; or None."""
     left: list[str]
     """Candidates that may still be the best of those that keep all guardrails."""
     dropped: dict[str, str]
@@ -115,7 +115,7 @@ class Choice:
     """Decisions before them, from which candidates that learn have learned."""
     confidence: float
     table: Table
-    """candidate, estimate, lower, upper, n, effective_n, left."""
+    """candidate, estimate, lower, upper, n, effective_n, possible, and verdict where there are guardrails."""
     gains: Table
     """What the leader earns more than each other candidate: candidate, estimate, lower, upper, left."""
     verdicts: dict[str, str] = field(default_factory=dict)
@@ -162,7 +162,9 @@ class Choice:
         if self.more is not None:
             return f"a verdict is likely after about {brief(self.more):,} more, if the estimates are true"
         alike = [row["candidate"] for row in self.gains.to_pylist() if row["lower"] == row["upper"] == 0.0]
-        if alike and self.leader is not None:
+        if self.leader is None:
+            return "no telling when a verdict will come"
+        if alike:
             return f"no verdict will come, {listed([self.leader, *alike])} did the same in every decision"
         return "no telling when a verdict will come, the estimates of its rivals are as high"
 
