@@ -295,6 +295,10 @@ def test_a_bandit_shows_its_options_and_is_found_again_by_them(app: httpx.Client
     assert "policy.sigma is 0.5 there and 0.4 here" in message
     assert "shadow: others there" in message
     assert json.dumps(app.get("/v1/bandits/b").json(), sort_keys=True) == json.dumps(made, sort_keys=True)
-    refused = app.patch("/v1/bandits/b", json={"policy": {"policy": "EXP2"}})
-    assert refused.status_code == 422
+    for change in (
+        {"policy": {"policy": "EXP2"}},
+        {"policy": {"policy": "LogisticMED"}},
+        {"reward_range": [0, 1]},
+    ):
+        assert app.patch("/v1/bandits/b", json=change).status_code == 422  # −1 would be none of its rewards
     assert decide(app, key="k")["control"] in (True, False)

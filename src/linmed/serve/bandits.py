@@ -90,6 +90,9 @@ class Bandits:
         with refusing():
             policy = None if change.policy is None else as_policy(change.policy)
             check_range(change.reward_range)
+            if bandit.options.wait is not None:
+                reward_range = change.reward_range or bandit.reward_range
+                check_missing(bandit.options.wait, policy or bandit.policy, reward_range)
             catalogue = await self.threads.run(catalogue_of, change.catalogue, bandit.joining)
             await self._try(
                 bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue, bandit.options
@@ -315,12 +318,18 @@ def check_options(new: NewBandit, policy: Policy, dim: int, catalogue: Catalogue
     for name, one in (new.shadow or {}).items():
         as_policy(one, place("shadow", name))
     waiting = Waiting.of(new.wait, new.missing, new.early, new.late)
-    if waiting is None:
-        return
-    new.wait = waiting.wait
-    low, high = new.reward_range or (-LARGEST, LARGEST)
+    if waiting is not None:
+        new.wait = waiting.wait
+        check_missing(waiting, policy, new.reward_range)
+
+
+def check_missing(waiting: Waiting, policy: Policy, reward_range: Sequence[float] | None) -> None:
+    """Refuse a policy or a range of rewards that the reward of no reward is not one of."""
+    low, high = reward_range or (-LARGEST, LARGEST)
     if not low <= waiting.missing <= high or not policy.accepts(np.array([waiting.missing])).all():
-        text = f"missing must be a reward within reward_range that the policy takes, got {waiting.missing:g}"
+        text = (
+            f"missing must be a reward within reward_range that the policy takes, it is {waiting.missing:g}"
+        )
         raise BadValue("missing", text)
 
 
