@@ -55,7 +55,7 @@ class Belief {
 
     // Where rules see arms from elsewhere than where they stand: writes them to out (K,d).
     virtual bool moves() const { return false; }
-    virtual void move(Index, const double * /* rows (K,d) */, Index /* K */, double * /* out */) const {}
+    virtual void move(Index, const double * /* rows (K,stride) */, Index /* stride */, Index /* K */, double * /* out */) const {}
 
     // Questions of rules, answered for row s. What is written for every arm is padded to whole blocks.
     virtual void expect(Index s, const Arms &arms, double *mean) const;  // <θ̂, a>
@@ -66,6 +66,17 @@ class Belief {
     virtual double design_counts(Index s, const Arms &arms, int version, bool optimal, MedScratch &scratch) const;
     virtual void factor_precision(Index s, double smallest, double *U) const;  // U'U = V, (d,padded(d)); see thompson.hpp
     virtual double reward_scale(Index, double told) const { return told; }     // what rewards are about as large as
+    virtual void forecast(Index s, const Arms &arms, double *mean, double *room, double *scratch) const;  // see square.hpp
+
+    // Asked where arms have values and costs, see utility.hpp: of the intercept c in z = c + <θ̂, a>, of which an arm has
+    // `one`, the estimate and its share of V⁻¹; μ(z) and μ′(z), false where μ(z) is z; and |scale_i a_i − scale_b a_b|² of
+    // every arm i from arm b, the intercept counted in. All (K,), padded; room (8d,).
+    struct Intercept { double one = 0.0, value = 0.0, corner = 0.0; const double *cross = nullptr; };
+    virtual Intercept intercept(Index) const { return {}; }
+    virtual bool link(Index, Index /* K */, double * /* z */, double * /* slope */) const { return false; }
+    virtual void apart(Index s, const Arms &arms, const double *scale, Index best, double *distance2, double *room) const;
+    virtual const Belief &within() const { return *this; }  // what `Utility` is around
+    virtual const class Utility *utility() const { return nullptr; }
 };
 
 class Set {
@@ -91,6 +102,7 @@ class Rule {
     virtual ~Rule() = default;
     // Whether it looks at arms by the questions of a belief alone: then it needs no θ̂ that all arms share.
     virtual bool asks() const { return false; }
+    virtual bool prices() const { return true; }  // whether arms may have values and costs
     virtual std::unique_ptr<Scratch> workspace(Index K, Index d) const = 0;
     // The arm that `noise` draws from the p-th set for row s; writes log p (K,) unless log_p is null.
     virtual Index decide(const Belief &belief, Index s, double beta, const Arms &arms, Index p, const double *noise,

@@ -11,10 +11,22 @@ namespace linmed {
 
 constexpr double LARGEST_ENTRY = 1e100;  // of a feature or a reward: its square is still far from overflow
 
+constexpr Index WORTH = 2;               // columns behind the features: value and cost
+
 static bool all_within(const double *x, Index n, double bound) {
     int outside = 0;
     for (Index i = 0; i < n; ++i) outside |= !(fabs(x[i]) <= bound);
     return !outside;
+}
+
+// Whether values (n,) are above 0 and costs not below, entries `stride` apart.
+static bool sensible(const Worth &worth, Index n) {
+    int wrong = 0;
+    for (Index i = 0; i < n; ++i) {
+        if (worth.value) wrong |= !(worth.value[i * worth.stride] > 0.0 && worth.value[i * worth.stride] <= LARGEST_ENTRY);
+        if (worth.cost) wrong |= !(worth.cost[i * worth.stride] >= 0.0 && worth.cost[i * worth.stride] <= LARGEST_ENTRY);
+    }
+    return !wrong;
 }
 
 // A belief whose arms are more than their features has no θ̂ for a rule to multiply with them.
@@ -22,10 +34,11 @@ static bool suits(const Rule &rule, const Belief &belief) { return rule.asks() |
 
 static void play_arrays(const Held<Belief> &belief, const Held<Set> &set, const Held<Rule> &rule, In<4> arms, In<3> means,
                         In<2> errors, In<3> noise, OutInts<2> played, Out<3> log_p) {
-    const Index T = played.shape(0), R = played.shape(1), K = arms.shape(2), width = arms.shape(3);
+    const Index T = played.shape(0), R = played.shape(1), K = arms.shape(2), stride = arms.shape(3), width = belief->width();
     const auto fits = [](Index n, Index whole) { return n == whole || n == 1; };
-    demand(width == belief->width(), "arms and state differ in dimension");
+    demand(stride == width || stride == width + WORTH, "arms and state differ in dimension");
     demand(suits(*rule, *belief), "this rule cannot decide by models of items");
+    demand(stride == width || rule->prices(), "this rule takes no values and costs");
     demand(belief->replicas() == R || belief->replicas() == 1, "state and decisions differ in replicas");
     demand(fits(arms.shape(0), T) && fits(arms.shape(1), R) && K > 0, "arms must be (T or 1, R or 1, K, d)");
     demand(means.shape(0) == 0 || (fits(means.shape(0), T) && Index(means.shape(1)) == R && Index(means.shape(2)) == K),
@@ -37,7 +50,8 @@ static void play_arrays(const Held<Belief> &belief, const Held<Set> &set, const 
            "log_p must be (T, R, K), or T = 0");
     const World world{T, R, K, width, arms.shape(0) > 1, arms.shape(1) > 1, means.shape(0) > 1, arms.data(),
                       means.shape(0) ? means.data() : nullptr, errors.shape(0) ? errors.data() : nullptr, noise.data(),
-                      Index(noise.shape(2))};
+                      Index(noise.shape(2)), stride};
+    demand(!world.priced() || sensible(world.worth(arms.data()), Index(arms.size()) / stride), "values must be above 0, costs not below");
     double *laws = log_p.shape(0) ? log_p.data() : nullptr;
     Unlocked unlocked(T * R * K * width);
     auto *ridge = dynamic_cast<Ridge *>(belief.object.get());
@@ -96,6 +110,12 @@ struct Bound {
     Bound(Held<Belief> b, Held<Set> s, Held<Rule> r) : belief(b), set(s), rule(r), live(*belief, *set, *rule) {
         demand(belief->replicas() > 0, "the state must have a replica");
     }
+    Worth worth(const std::optional<In<1>> &values, const std::optional<In<1>> &costs, Index K) const {
+        if (!values && !costs) return {nullptr, nullptr, 1};
+        demand(rule->prices(), "this rule takes no values and costs");
+        demand((!values || Index(values->shape(0)) == K) && (!costs || Index(costs->shape(0)) == K), "values and costs must be (K,)");
+        return {values ? values->data() : nullptr, costs ? costs->data() : nullptr, 1};
+    }
 };
 
 // The law of a list, and what it works on.
@@ -126,37 +146,63 @@ void bind_rounds(nb::module_ &m) {
         set->before_round();
         for (Index r = 0; r < R; ++r) out.data()[r] = sqrt(set->squared_radius(*belief, belief->row(r)));
     }, "belief"_a, "set"_a, "out"_a.noconvert());
+    // Of arms (R or 1, K, width + 2) in every replica: û (R,K), v μ′(z) (R,K), and the features that rules see (R,K,width).
+    m.def("utilities", [](const Held<Belief> &belief, In<3> arms, Out<2> gains, Out<2> scales, Out<3> seen) {
+        const Index R = gains.shape(0), K = arms.shape(1), stride = arms.shape(2), d = belief->width();
+        demand(stride == d + WORTH && K > 0, "arms must be (R or 1, K, d + 2)");
+        demand((belief->replicas() == R || belief->replicas() == 1) && (Index(arms.shape(0)) == R || arms.shape(0) == 1) &&
+                   Index(gains.shape(1)) == K && scales.size() == gains.size() && Index(seen.size()) == R * K * d,
+               "gains and scales must be (R, K), seen (R, K, d)");
+        Utility utility;
+        Buffer blocks(Arms::room(K, d));
+        for (Index r = 0; r < R; ++r) {
+            const Index own = belief->replicas() > 1 ? r : 0;
+            const double *rows = arms.data() + (arms.shape(0) > 1 ? r : 0) * K * stride;
+            double *moved = seen.data() + r * K * d;
+            if (belief->moves()) belief->move(own, rows, stride, K, moved);
+            else
+                for (Index i = 0; i < K; ++i) std::copy(rows + i * stride, rows + i * stride + d, moved + i * d);
+            utility.show(*belief, belief->row(own), pack(moved, K, d, d, blocks), {rows + d, rows + d + 1, stride});
+            std::copy(utility.gains(), utility.gains() + K, gains.data() + r * K);
+            std::copy(utility.scales(), utility.scales() + K, scales.data() + r * K);
+        }
+    }, "belief"_a, "arms"_a.noconvert(), "gains"_a.noconvert(), "scales"_a.noconvert(), "seen"_a.noconvert());
     nb::class_<Noise>(m, "Noise").def("__init__", [](Noise *noise, In<3> rows) { new (noise) Noise{rows}; }, "rows"_a.noconvert());
     nb::class_<Bound>(m, "Live")
         .def(nb::init<Held<Belief>, Held<Set>, Held<Rule>>())
-        // The arm, or −1 where some entry of the arms is not acceptable; writes log_p (K,).
-        .def("decide", [](Bound &bound, In<2> arms, In<3> noise, Index t, Out<1> log_p) {
+        // The arm, or −1 where some entry is not acceptable; writes log_p (K,).
+        .def("decide", [](Bound &bound, In<2> arms, In<3> noise, Index t, Out<1> log_p, std::optional<In<1>> values,
+                          std::optional<In<1>> costs) {
             const Index K = arms.shape(0), width = arms.shape(1);
             demand(width == bound.live.width() && K > 0 && Index(log_p.shape(0)) == K, "arms must be (K, d), log_p (K,)");
             demand(t >= 0 && t < Index(noise.shape(0)) && Index(noise.shape(2)) >= bound.live.noise_size(), "noise must be (T, 1, size)");
             demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
-            if (!all_within(arms.data(), K * width, LARGEST_ENTRY)) return Index(-1);
+            const Worth worth = bound.worth(values, costs, K);
+            if (!all_within(arms.data(), K * width, LARGEST_ENTRY) || !sensible(worth, K)) return Index(-1);
             Unlocked unlocked(K * width);
-            return bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p.data());
-        }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a, "log_p"_a.noconvert())
+            return bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p.data(), worth);
+        }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a, "log_p"_a.noconvert(), "values"_a.noconvert() = nb::none(),
+           "costs"_a.noconvert() = nb::none())
         // The same as (arm, log p of it, log_p of all, the arm's vector), both as bytes; None where an entry is not acceptable.
-        .def("draw", [](Bound &bound, In<2> arms, const Noise &noise, Index t) -> nb::object {
+        .def("draw", [](Bound &bound, In<2> arms, const Noise &noise, Index t, std::optional<In<1>> values,
+                        std::optional<In<1>> costs) -> nb::object {
             const Index K = arms.shape(0), width = arms.shape(1);
             demand(width == bound.live.width() && K > 0, "arms must be (K, d)");
             demand(t >= 0 && t < Index(noise.rows.shape(0)) && noise.size() >= bound.live.noise_size(), "noise must be (T, 1, size)");
             demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
-            if (!all_within(arms.data(), K * width, LARGEST_ENTRY)) return nb::none();
+            const Worth worth = bound.worth(values, costs, K);
+            if (!all_within(arms.data(), K * width, LARGEST_ENTRY) || !sensible(worth, K)) return nb::none();
             nb::bytes law(nullptr, sizeof(double) * size_t(K));
             double *log_p = reinterpret_cast<double *>(PyBytes_AsString(law.ptr()));
             Index arm;
             {
                 Unlocked unlocked(K * width);
-                arm = bound.live.decide(arms.data(), K, noise.rows.data() + t * noise.size(), log_p);
+                arm = bound.live.decide(arms.data(), K, noise.rows.data() + t * noise.size(), log_p, worth);
             }
             const double chance = log_p[arm];
             nb::bytes vector(arms.data() + arm * width, sizeof(double) * size_t(width));
             return nb::make_tuple(arm, chance, std::move(law), std::move(vector));
-        }, "arms"_a.noconvert(), "noise"_a, "t"_a)
+        }, "arms"_a.noconvert(), "noise"_a, "t"_a, "values"_a.noconvert() = nb::none(), "costs"_a.noconvert() = nb::none())
         // One reward. The decision that it is for, named in the dictionary of those that wait, waits no longer, and the reward is
         // noted among its row's: in one step, which Ctrl-C cannot part.
         .def("learn", [](Bound &bound, nb::bytes features, double reward, std::optional<double> time,

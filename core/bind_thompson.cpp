@@ -27,6 +27,17 @@ struct Laws {
     const double *offered(Index r) const { return arms + set(r) * K * d; }
 };
 
+// What arms are worth besides, (R,K); null where that is nothing.
+struct OffsetRows {
+    const double *rows = nullptr;
+    Index K;
+    OffsetRows(const std::optional<In<2>> &given, const Laws &laws) : K(laws.K) {
+        demand(!given || (Index(given->shape(0)) == laws.R && Index(given->shape(1)) == K), "offsets must be (R, K)");
+        if (given) rows = given->data();
+    }
+    const double *of(Index r) const { return rows ? rows + r * K : nullptr; }
+};
+
 static const ThompsonRule &thompson(const Held<Rule> &rule) {
     auto *one = dynamic_cast<const ThompsonRule *>(rule.object.get());
     demand(one, "rule must be a ThompsonRule");
@@ -46,24 +57,49 @@ void bind_thompson(nb::module_ &m) {
         }
     }, "belief"_a, "set"_a, "rule"_a, "out"_a.noconvert());
     // law (2,R,K) = log P(arm is best) under N(theta, scale² gram⁻¹), and the probability's standard error.
+    // Offsets (R,K) are what arms are worth beside <θ̃, a>.
     m.def("best_arm_probabilities", [](In<2> theta, In<3> gram, double smallest, In<1> scale, In<3> arms, Out<3> law,
-                                       double enough, double work, Index most_points, Index most_arms, Index lines) {
+                                       double enough, double work, Index most_points, Index most_arms, Index lines,
+                                       std::optional<In<2>> offsets) {
         const Laws laws(theta, gram, scale, arms, law.shape(1));
+        const OffsetRows worth(offsets, laws);
         const Index R = laws.R, K = laws.K, d = laws.d;
         demand(law.shape(0) == 2 && Index(law.shape(2)) == K, "law must be (2, R, K)");
         demand(most_points <= 1 << 30 && lines > 0 && lines <= 1 << 26 && lines % 4 == 0,
                "most_points must be at most 2**30, lines at most 2**26 and a multiple of four");
-        const Effort effort{enough, work, most_points, most_arms, lines};
+        const Effort effort{enough, work, most_points, most_arms, lines, !offsets};
         Unlocked unlocked(R * K * (K + d * d));
         std::vector<Index> some;
         for (Index r = 0; r < R; ++r) {
             between_rounds();
-            if (K > 2 && d > 2 && (r == 0 || laws.P > 1)) some = distinct(laws.offered(r), K, d);
+            if (K > 2 && (d > 2 || offsets) && (r == 0 || laws.P > 1 || offsets))
+                some = distinct(laws.offered(r), K, d, worth.of(r));
             best_arm_probabilities(laws.offered(r), K, some, laws.mean(r), laws.precision(r), d, smallest,
-                                   laws.scale[laws.law(r)], effort, law.data() + r * K, law.data() + (R + r) * K);
+                                   laws.scale[laws.law(r)], worth.of(r), effort, law.data() + r * K, law.data() + (R + r) * K);
         }
     }, "theta"_a.noconvert(), "gram"_a.noconvert(), "smallest"_a, "scale"_a.noconvert(), "arms"_a.noconvert(),
-       "law"_a.noconvert(), "enough"_a, "work"_a, "most_points"_a, "most_arms"_a, "lines"_a);
+       "law"_a.noconvert(), "enough"_a, "work"_a, "most_points"_a, "most_arms"_a, "lines"_a, "offsets"_a.noconvert() = nb::none());
+    // out (R,) = the arms of the largest <θ̃, a> + offset, with θ̃ made of the normals in noise (R,d), and one more for a floor.
+    m.def("draw_worth", [](In<2> theta, In<3> gram, double smallest, In<1> scale, In<3> arms, In<2> offsets, double floor,
+                           In<2> noise, OutInts<1> out) {
+        const Laws laws(theta, gram, scale, arms, out.shape(0));
+        const OffsetRows worth(offsets, laws);
+        const Index d = laws.d, K = laws.K, wide = noise.shape(1);
+        demand(noise.shape(0) == out.shape(0) && wide >= d + (floor > 0.0), "noise must be (R, d), d + 1 with a floor");
+        Buffer U(d * padded(d)), z(d), draw(d);
+        for (Index r = 0; r < laws.R; ++r) {
+            const double *own = noise.data() + r * wide, even = floor > 0.0 ? lower_tail(own[wide - 1]) : 1.0;
+            if (even < floor) {
+                out.data()[r] = ThompsonRule::even_arm(even / floor, K);
+                continue;
+            }
+            std::copy(own, own + d, z + 0);
+            factor(laws.precision(r), d, smallest, U);
+            perturb(laws.mean(r), U, d, laws.scale[laws.law(r)], z, draw);
+            out.data()[r] = best_worth(Arms{laws.offered(r), K, d, d, nullptr}, draw, worth.of(r));
+        }
+    }, "theta"_a.noconvert(), "gram"_a.noconvert(), "smallest"_a, "scale"_a.noconvert(), "arms"_a.noconvert(),
+       "offsets"_a.noconvert(), "floor"_a, "noise"_a.noconvert(), "out"_a.noconvert());
     // log_p (R,K) becomes the law that decisions for the arms `played` (R,) report, see there; so does error (R,K).
     m.def("report_played", [](Out<2> log_p, Out<2> error, InInts<1> played) {
         const Index R = log_p.shape(0), K = log_p.shape(1);
@@ -77,8 +113,9 @@ void bind_thompson(nb::module_ &m) {
     }, "log_p"_a.noconvert(), "error"_a.noconvert(), "played"_a.noconvert());
     // out (R,) = how often so many new draws, seeded by the bits of `noise` (R,·), play the arm `played` (R,).
     m.def("count_repeats", [](In<2> theta, In<3> gram, double smallest, In<1> scale, In<3> arms, double floor, InWords noise,
-                              InInts<1> played, Index draws, OutInts<1> out) {
+                              InInts<1> played, Index draws, OutInts<1> out, std::optional<In<2>> offsets) {
         const Laws laws(theta, gram, scale, arms, out.shape(0));
+        const OffsetRows worth(offsets, laws);
         const Index R = laws.R, K = laws.K, d = laws.d, words = noise.shape(1);
         demand(Index(noise.shape(0)) == R && Index(played.shape(0)) == R, "noise must be (R, n), played (R,)");
         Unlocked unlocked(R * draws * K * d);
@@ -87,10 +124,10 @@ void bind_thompson(nb::module_ &m) {
             const Arms offered = pack(laws.offered(r), K, d, d, blocks);
             const HashedDraws random = HashedDraws::from(noise.data() + r * words, words);
             out.data()[r] = count_repeats(offered, laws.mean(r), laws.precision(r), smallest, laws.scale[laws.law(r)], floor,
-                                          random, played.data()[r], draws);
+                                          random, played.data()[r], draws, worth.of(r));
         }
     }, "theta"_a.noconvert(), "gram"_a.noconvert(), "smallest"_a, "scale"_a.noconvert(), "arms"_a.noconvert(), "floor"_a,
-       "noise"_a.noconvert(), "played"_a.noconvert(), "draws"_a, "out"_a.noconvert());
+       "noise"_a.noconvert(), "played"_a.noconvert(), "draws"_a, "out"_a.noconvert(), "offsets"_a.noconvert() = nb::none());
     // out (R,n) = as many normals as are wanted from the bits of a decision's noise (R,·).
     m.def("more_normals", [](InWords noise, Out<2> out) {
         const Index R = out.shape(0), n = out.shape(1), words = noise.shape(1);

@@ -255,8 +255,9 @@ class E2dProgram {
     }
 
     // p until the excess is at most tol·d; returns an upper bound on 4γ G(p).  theta (d,).
-    double solve(const Arms &arms, const double *theta, double gamma, double tol) {
-        const double lost = lift(arms, theta, gamma);
+    // `gains` (K,) are û where these are not <θ̂, a>.
+    double solve(const Arms &arms, const double *theta, double gamma, double tol, const double *gains = nullptr) {
+        const double lost = lift(arms, theta, gamma, gains);
         for (Index i = 0; i < K_; ++i) {
             g_[i] = double(d_) + 1.0 + c_[i];
             log_scale_[i] = -0.5 * log(g_[i]);
@@ -296,11 +297,11 @@ class E2dProgram {
     //
     // The design depends on neither origin nor unit of the arms; seen from a*, arms and gaps keep the digits in which they
     // differ. Returns what c may have lost.
-    double lift(const Arms &arms, const double *theta, double gamma) {
+    double lift(const Arms &arms, const double *theta, double gamma, const double *gains) {
         Index leader = 0;
         for (Index i = 0; i < K_; ++i) {
-            c_[i] = 0.0;
-            for (Index k = 0; k < d_; ++k) c_[i] += arms.row(i)[k] * theta[k];
+            c_[i] = gains ? gains[i] : 0.0;
+            for (Index k = 0; k < d_ && !gains; ++k) c_[i] += arms.row(i)[k] * theta[k];
             if (c_[i] > c_[leader]) leader = i;
         }
         const double *best = arms.row(leader);
@@ -314,6 +315,7 @@ class E2dProgram {
                 total += fabs(part);
                 largest = std::max(largest, fabs(difference));
             }
+            if (gains) gap = gains[leader] - gains[i], total = fabs(gap);
             c_[i] = 4.0 * gamma * std::max(gap, 0.0);
             size = std::max(size, total);
         }
@@ -548,7 +550,8 @@ class E2dRule final : public GapRule {
     Index decide(const Belief &belief, Index s, double, const Arms &arms, Index, const double *noise, Scratch &room,
                  double *log_p) const override {
         E2dProgram &program = static_cast<Room &>(room).program;
-        program.solve(arms, belief.estimate(s), exploration(belief, s, arms.K, arms.d), tol);
+        program.solve(arms, belief.estimate(s), exploration(belief, s, arms.K, arms.d), tol,
+                      belief.utility() ? belief.utility()->gains() : nullptr);
         return settle(program.p, arms.K, floor, noise[0], log_p);
     }
 };

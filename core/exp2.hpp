@@ -58,6 +58,7 @@ struct Geometry {
 // P(a) = γ π(a) + (1 − γ) exp(score_a), and Q⁻¹a of the arm played.
 class Exp2Rule final : public Rule {
   public:
+    bool prices() const override { return false; }
     double horizon;  // 0 stands for the current round and one more
     double eta;      // 0 stands for the formula
     double gamma;    // 0 stands for r η

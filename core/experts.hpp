@@ -171,9 +171,14 @@ template <class Estimate> class Centred final : public Belief {
     }
 
     bool moves() const override { return true; }
-    void move(Index r, const double *rows, Index K, double *out) const override {  // a − ā
+    void move(Index r, const double *rows, Index stride, Index K, double *out) const override {  // a − ā
         for (Index i = 0; i < K; ++i)
-            for (Index k = 0; k < d; ++k) out[i * d + k] = rows[i * d + k] - middle[r * d + k];
+            for (Index k = 0; k < d; ++k) out[i * d + k] = rows[i * stride + k] - middle[r * d + k];
+    }
+    // ȳ is independent of the contrasts: its share of V⁻¹ is 1/n, before any reward that of one.
+    Intercept intercept(Index s) const override {
+        const Index r = s / (of_contrasts->model.rows / replicas());
+        return {1.0, level[r], 1.0 / double(std::max(seen[r], int64_t(1)))};
     }
 
   private:

@@ -731,6 +731,8 @@ template <class Rows> class GlmForgetting : public Forgetting<Rows> {
     void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const override {
         model.look_at(s, arms, mean, leverage, apart);
     }
+    Belief::Intercept intercept(Index s) const override { return model.level(s); }
+    bool link(Index s, Index K, double *z, double *slope) const override { return model.link(s, K, z, slope); }
     void factor_precision(Index s, double, double *L) const override { model.factor_precision(s, 0.0, L); }
 
   private:

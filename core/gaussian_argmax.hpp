@@ -16,6 +16,9 @@
 // dimensions, one that beats the leader with less than Φ(−9) = 1e-19, and among very many one too rare for any line to
 // meet.
 //
+// Arms may be worth a known number more, `offset` (K,) or null: arm i is best where offset_i + <b_i, z> is largest. Then no
+// arm is inside a hull, and rays take the place of the angular integral.
+//
 // Coordinates stand in rows, so that loops run over the arms. The answer of a replica is the same in any company, and a
 // decision starts no threads.
 #pragma once
@@ -41,6 +44,7 @@ struct Effort {
     Index most_points;  // … and to this number
     Index most_arms;    // beyond, lines that all arms share
     Index lines;        // in each of `lines::BLOCKS` consecutive parts of the Sobol set, a multiple of four
+    bool angles = true; // whether arms in a plane are integrated over the angle
 };
 
 // Rows of numbers, padded with zeros to whole vectors.
@@ -216,11 +220,11 @@ inline void integrate(const Grid &B, const double *m, double *p) {
 
 // Coordinates in which θ̃ is N(m, I), with the arms seen from the leader a*, the one with the best mean.
 //
-// <θ̃, a_i − a*> = <b_i, z>: B (d,n) = s U⁻ᵀ(a − a*), mean (n,) = <θ̂, a − a*>, m (d,) = Uθ̂/s, for the arms `some` of
+// <θ̃, a_i − a*> = <b_i, z>: B (d,n) = s U⁻ᵀ(a − a*), mean (n,) = <θ̂, a − a*> with offsets, m (d,) = Uθ̂/s, for the arms `some` of
 // A (K,d), with V = U'U. What is common to all arms changes no argmax, and is taken away before it can round off what
 // they differ by.
 inline void whiten(const double *A, const std::vector<Index> &some, const double *theta, const double *V, Index d,
-                   double smallest, double scale, Grid &B, double *mean, double *m) {
+                   double smallest, double scale, const double *offset, Grid &B, double *mean, double *m) {
     const Index n = B.columns, stride = padded(d);
     Buffer U(d * stride);
     factor(V, d, smallest, U);
@@ -228,11 +232,13 @@ inline void whiten(const double *A, const std::vector<Index> &some, const double
     double highest = -INF;
     for (Index i = 0; i < n; ++i) {
         const double *a = A + some[std::size_t(i)] * d;
-        double value = 0.0;
+        double value = offset ? offset[some[std::size_t(i)]] : 0.0;
         for (Index k = 0; k < d; ++k) value += a[k] * theta[k];
         if (value > highest) leader = some[std::size_t(i)], highest = value;
         mean[i] = 0.0;
     }
+    if (offset)
+        for (Index i = 0; i < n; ++i) mean[i] = offset[some[std::size_t(i)]] - offset[leader];
     for (Index j = 0; j < d; ++j) {
         double total = 0.0;
         for (Index k = j; k < d; ++k) total += U[j * stride + k] * theta[k];
@@ -842,7 +848,7 @@ inline void of_contenders(Grid &B, const double *mean, double *m, const double *
     constexpr double NEGLIGIBLE = 1e-5;  // the arms that have so much together may be left out for more points on the others
     const Index n = B.columns, rank = principal_axes(B, m);
     std::fill(error, error + n, ANGULAR_ERROR);
-    if (rank <= 2) return planes::integrate(B, m, p);
+    if (rank <= 2 && effort.angles) return planes::integrate(B, m, p);
     double rare = RARE;
     if (n > effort.most_arms)
         lines::average(mean, B, effort.lines, p, error);
@@ -891,11 +897,11 @@ inline void of_contenders(Grid &B, const double *mean, double *m, const double *
 // Arm i beats the leader with probability bound_i = Φ(mean_i/|b_i|), and is best with no more. Where that is less than
 // Φ(−REACH), it is left out.
 inline void contend(const double *A, Index K, const std::vector<Index> &some, const double *theta, const double *V, Index d,
-                    double smallest, double scale, const Effort &effort, double *p, double *error) {
+                    double smallest, double scale, const double *offset, const Effort &effort, double *p, double *error) {
     const Index n = Index(some.size());
     Grid B(d, n);
     Buffer mean(padded(n)), m(d), norm2(padded(n)), bound(n);
-    whiten(A, some, theta, V, d, smallest, scale, B, mean, m);
+    whiten(A, some, theta, V, d, smallest, scale, offset, B, mean, m);
     double largest = 0.0;
     for (Index j = 0; j < d; ++j)
         for (Index i = 0; i < n; ++i) largest = std::max(largest, fabs(B[j][i]));
@@ -914,7 +920,7 @@ inline void contend(const double *A, Index K, const std::vector<Index> &some, co
     Index left = 0;
     std::vector<Index> who;
     for (Index i = 0; i < n; ++i) {
-        const double chance = norm2[i] > 0.0 ? lower_tail(mean[i] / sqrt(norm2[i])) : 1.0;
+        const double chance = norm2[i] > 0.0 ? lower_tail(mean[i] / sqrt(norm2[i])) : mean[i] < 0.0 ? 0.0 : 1.0;
         if (!(chance >= least)) continue;
         who.push_back(i);
         bound[left] = chance, mean[left] = mean[i];
@@ -939,7 +945,7 @@ inline void contend(const double *A, Index K, const std::vector<Index> &some, co
 // The arms of A (K,d) that equal no earlier one, in order.
 //
 // Equal arms have equal inner products with any vector: only those that share one are compared.
-inline std::vector<Index> distinct(const double *A, Index K, Index d) {
+inline std::vector<Index> distinct(const double *A, Index K, Index d, const double *offset = nullptr) {
     Buffer weights(d), key(K);
     HashedDraws draws{0};
     for (Index k = 0; k < d; ++k) weights[k] = draws.uniform();
@@ -952,7 +958,8 @@ inline std::vector<Index> distinct(const double *A, Index K, Index d) {
         if (key[i] != key[order[std::size_t(start)]]) start = n;
         for (Index other = start; other < n; ++other) {
             const Index j = order[std::size_t(other)];
-            if (fresh[std::size_t(j)] && std::equal(A + i * d, A + (i + 1) * d, A + j * d)) {
+            if (fresh[std::size_t(j)] && std::equal(A + i * d, A + (i + 1) * d, A + j * d) &&
+                (!offset || offset[i] == offset[j])) {
                 fresh[std::size_t(i)] = false;
                 break;
             }
@@ -966,13 +973,15 @@ inline std::vector<Index> distinct(const double *A, Index K, Index d) {
 
 // log P(arm 0), log P(arm 1) = log Φ(±<θ̂, a₀ − a₁> / (s |a₀ − a₁|)) for two arms A (2,d), the norm in V⁻¹.
 inline void two_arms(const double *A, const double *theta, const double *V, Index d, double smallest, double scale,
-                     double *log_p) {
-    double longest = 0.0, gap = 0.0, norm2 = 0.0;
+                     const double *offset, double *log_p) {
+    double longest = 0.0, norm2 = 0.0;
     for (Index k = 0; k < d; ++k) longest = std::max(longest, fabs(A[k] - A[d + k]));
-    if (longest == 0.0) {  // duplicates: the lowest index
-        log_p[0] = 0.0, log_p[1] = -INF;
+    if (longest == 0.0) {  // duplicates: the lowest index, or the one that is worth more
+        const Index best = offset && offset[1] > offset[0];
+        log_p[best] = 0.0, log_p[1 - best] = -INF;
         return;
     }
+    double gap = offset ? (offset[0] - offset[1]) / longest : 0.0;
     const Index stride = padded(d);
     Buffer U(d * stride), x(d);
     factor(V, d, smallest, U);
@@ -989,21 +998,21 @@ inline void two_arms(const double *A, const double *theta, const double *V, Inde
 
 // log P(arm is best) and the probability's standard error (K,) of the arms A (K,d), `some` of which are all that differ.
 inline void best_arm_probabilities(const double *A, Index K, const std::vector<Index> &some, const double *theta,
-                                   const double *V, Index d, double smallest, double scale, const Effort &effort,
-                                   double *log_p, double *error) {
+                                   const double *V, Index d, double smallest, double scale, const double *offset,
+                                   const Effort &effort, double *log_p, double *error) {
     std::fill(log_p, log_p + K, 0.0);
     std::fill(error, error + K, 0.0);
     if (K == 1) return;
-    if (K == 2) return two_arms(A, theta, V, d, smallest, scale, log_p);
-    if (d > 2) {
-        contend(A, K, some, theta, V, d, smallest, scale, effort, log_p, error);
+    if (K == 2) return two_arms(A, theta, V, d, smallest, scale, offset, log_p);
+    if (d > 2 || offset) {
+        contend(A, K, some, theta, V, d, smallest, scale, offset, effort, log_p, error);
     } else {
         std::vector<Index> all(std::size_t(K), 0);
         std::iota(all.begin(), all.end(), Index(0));
         Grid B(2, K);
         Buffer mean(padded(K));
         double m[2] = {};
-        whiten(A, all, theta, V, d, smallest, scale, B, mean, m);
+        whiten(A, all, theta, V, d, smallest, scale, nullptr, B, mean, m);
         planes::integrate(B, m, log_p);
         std::fill(error, error + K, ANGULAR_ERROR);
     }

@@ -257,6 +257,18 @@ template <class Count> struct GlmRows {
         }
     }
 
+    Belief::Intercept level(Index s) const { return {constant(s), constant(s) * intercept[s], corner[s], cross + s * d}; }
+
+    // z becomes μ(z), slope is multiplied by μ′(z); false where μ(z) is z.
+    bool link(Index s, Index K, double *z, double *slope) const {
+        if (family(s).kind == Family::GAUSSIAN) return false;
+        for (Index i = 0; i < K; ++i) {
+            const auto [mean, variance] = family(s).mean_and_variance(z[i]);
+            z[i] = mean, slope[i] *= variance;
+        }
+        return true;
+    }
+
     // L L' is the inverse of the features' block of H⁻¹.
     void factor_precision(Index s, double lam, double *L) const {
         Buffer precision(d * d);
@@ -373,6 +385,8 @@ template <class Rows> class GlmBelief : public Experts<GlmPriors<Rows>> {
     void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const override {
         model.look_at(s, arms, mean, leverage, apart);
     }
+    Belief::Intercept intercept(Index s) const override { return model.level(s); }
+    bool link(Index s, Index K, double *z, double *slope) const override { return model.link(s, K, z, slope); }
     void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, L); }
 };
 

@@ -513,6 +513,29 @@ template <class Base> class OfItems final : public Base, public Pairs {
         return {best, largest};
     }
 
+    void apart(Index s, const Arms &arms, const double *scale, Index best, double *distance2, double *) const override {
+        const Index m = model.models.m, d = width();
+        double one = 0.0;
+        if constexpr (LINKED) one = model.constant(s);
+        View view(*this, s);
+        Buffer centre(m), scaled(d), first(d);
+        const auto times = [&](Index i, double *out) {
+            for (Index k = 0; k < d; ++k) out[k] = arms.row(i)[k] * (k > 0 ? scale[i] : 1.0);
+        };
+        times(best, first);
+        const double own = view.at(first, centre, nullptr, 1.0, one * scale[best]).own;
+        for (Index i = 0; i < arms.K; ++i) {
+            times(i, scaled);
+            const bool same = scaled[0] == first[0];
+            double total = same ? 0.0 : own;
+            total += view.at(scaled, view.q, same ? first + 0 : nullptr, 1.0, one * (scale[i] - (same ? scale[best] : 0.0))).own;
+            if (!same)
+                for (Index k = 0; k < m; ++k) view.q[k] -= centre[k];
+            distance2[i] = total + model.common(s, view.q);
+        }
+        std::fill(distance2 + arms.K, distance2 + padded(arms.K), distance2[0]);
+    }
+
     void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const override {
         if constexpr (LINKED) {
             if (model.family(s).kind == Family::GAUSSIAN) return;

@@ -245,6 +245,7 @@ class LimitedRule final : public Rule {
     LimitedRule(std::shared_ptr<const Rule> rule, Limits limits) : rule(std::move(rule)), limits(std::move(limits)) {}
 
     bool asks() const override { return rule->asks(); }
+    bool prices() const override { return rule->prices(); }
     std::unique_ptr<Scratch> workspace(Index K, Index d) const override {
         return std::make_unique<Room>(rule->workspace(K, d), Limited(limits, K));
     }

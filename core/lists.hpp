@@ -18,7 +18,7 @@ class ListLaw {
           med_(dynamic_cast<const Med *>(floored_ ? floored_->rule.get() : &rule)), s_(belief.row(0)),
           moved_(belief.moves() ? K * belief.width() : 0), blocks_(Arms::room(K, belief.width())) {
         const Index d = belief.width();
-        if (belief.moves()) belief.move(0, rows, K, moved_), rows = moved_;
+        if (belief.moves()) belief.move(0, rows, d, K, moved_), rows = moved_;
         arms_ = pack(rows, K, d, d, blocks_);
         set.before_round();
         beta_ = std::min(set.squared_radius(belief, s_), Set::LARGEST);

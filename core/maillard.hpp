@@ -6,6 +6,7 @@
 
 #include "belief.hpp"
 #include "sampling.hpp"
+#include "utility.hpp"
 
 namespace linmed {
 
@@ -54,20 +55,22 @@ class MaillardRule final : public Rule {
     std::unique_ptr<Scratch> workspace(Index K, Index) const override { return std::make_unique<Room>(K); }
     Index decide(const Belief &any, Index s, double, const Arms &arms, Index, const double *noise, Scratch &scratch,
                  double *log_p) const override {
-        const auto *belief = dynamic_cast<const Pulls *>(&any);
+        const auto *belief = dynamic_cast<const Pulls *>(&any.within());
         if (!belief) throw std::invalid_argument("MaillardRule decides by Pulls alone");
         auto &room = static_cast<Room &>(scratch);
+        const Utility *worth = any.utility();
         const double *mean = belief->estimate(s), *pulls = belief->pulls + s * arms.d;
+        const auto gain = [&](Index i, Index k) { return worth ? worth->gains()[i] : mean[k]; };
         double best = -INF, total = 0.0;
         bool fresh = false;
         for (Index i = 0; i < arms.K; ++i) {
             const Index k = room.place[i] = Pulls::place(arms.row(i), arms.d, i % arms.d);  // there if all are offered, in order
-            best = std::max(best, mean[k]);
+            best = std::max(best, gain(i, k));
             fresh = fresh || pulls[k] == 0.0;
         }
         for (Index i = 0; i < arms.K; ++i) {
             const Index k = room.place[i];
-            const double ratio = (best - mean[k]) / sigma;
+            const double ratio = (best - gain(i, k)) / (worth ? sigma * worth->scales()[i] : sigma);
             room.log_f[i] = !fresh ? -0.5 * pulls[k] * (ratio * ratio) : pulls[k] == 0.0 ? 0.0 : -INF;
             room.weight[i] = exp(room.log_f[i]);
             total += room.weight[i];

@@ -37,7 +37,9 @@ NB_MODULE(LINMED_MODULE, m) {
                 said += (said.empty() ? "" : ", ") + nb::cast<std::string>(name) + "=" + nb::repr(number).c_str();
             return set.name + "(" + said + ")";
         });
-    nb::class_<Held<Rule>>(m, "Rule").def_prop_ro("asks", [](const Held<Rule> &rule) { return rule->asks(); });
+    nb::class_<Held<Rule>>(m, "Rule")
+        .def_prop_ro("asks", [](const Held<Rule> &rule) { return rule->asks(); })
+        .def_prop_ro("prices", [](const Held<Rule> &rule) { return rule->prices(); });
     bind_rounds(m);
     bind_ridge(m);
     bind_glm(m);

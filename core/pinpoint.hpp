@@ -5,6 +5,7 @@
 
 #include "med.hpp"
 #include "optimism.hpp"
+#include "utility.hpp"
 
 namespace linmed {
 
@@ -21,7 +22,8 @@ class PinpointRule final : public Rule {
         const Index K = arms.K, d = arms.d;
         if (!belief.inverse || belief.d != d) throw std::invalid_argument("PinpointRule needs θ̂ and V⁻¹ of the arms' dimension");
         const double *theta = belief.estimate(s), *M = belief.covariance(s);
-        const Index best = best_arm(arms, d, theta);
+        const Utility *worth = belief.utility();
+        const Index best = worth ? worth->best_of_all(K) : best_arm(arms, d, theta);
         const double length = centre_on(arms.row(best), M, d, room.y, room.ahead);
         OneBlock one(arms);
         for (Index first = 0; first < K; first += LANES) {
@@ -31,12 +33,20 @@ class PinpointRule final : public Rule {
             store(room.gap + first, gap);
             store(room.distance2 + first, distance2);
         }
+        if (worth) {
+            worth->apart(s, arms, worth->scales(), best, room.distance2, room.difference);
+            for (Index i = 0; i < K; ++i) room.gap[i] = worth->gains()[best] - worth->gains()[i];
+        }
         Index arm = best;
         if (K > 1) {
             const Index rival = strongest_rival(best, K, sqrt(beta), room);
-            for (Index k = 0; k < d; ++k) room.y[k] = arms.row(best)[k] - arms.row(rival)[k];
+            const double first = worth ? worth->scales()[best] : 1.0, second = worth ? worth->scales()[rival] : 1.0;
+            for (Index k = 0; k < d; ++k) room.y[k] = first * arms.row(best)[k] - second * arms.row(rival)[k];
             combine_rows(room.y, M, d, room.ahead);
             products(arms, room.ahead, room.score);
+            const auto c = belief.intercept(s);
+            if (first != second && c.one != 0.0)  // it no longer cancels
+                for (Index i = 0; i < K; ++i) room.score[i] += (first - second) * c.corner, room.leverage[i] += c.corner;
             arm = most_telling(K, room);
         }
         return settle_on(arm, room.score, K, floor, noise[0], log_p);

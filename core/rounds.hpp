@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "belief.hpp"
+#include "utility.hpp"
 
 namespace linmed {
 
@@ -11,15 +11,18 @@ namespace linmed {
 struct World {
     Index T, R, K, width;
     bool arms_change, arms_differ, means_change;  // from round to round, from decision to decision
-    const double *arms;    // (T or 1, R or 1, K, width)
+    const double *arms;    // (T or 1, R or 1, K, width), or width + 2: each arm's value and cost behind it
     const double *means;   // (T or 1, R, K) what each arm pays, or null: then nothing is learned
     const double *errors;  // (T, R) to be added to that, or null
     const double *noise;   // (T, R, noise_size)
     Index noise_size;
+    Index stride;  // of rows
 
+    bool priced() const { return stride > width; }
+    Worth worth(const double *rows) const { return {rows + width, rows + width + 1, stride}; }
     Index set(Index r) const { return arms_differ ? r : 0; }
     const double *offered(Index t, Index r) const {
-        return arms + ((arms_change ? t : 0) * (arms_differ ? R : 1) + set(r)) * K * width;
+        return arms + ((arms_change ? t : 0) * (arms_differ ? R : 1) + set(r)) * K * stride;
     }
     double reward(Index t, Index r, Index arm) const {
         const double mean = means[((means_change ? t : 0) * R + r) * K + arm];
@@ -43,6 +46,7 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
     const Index together = std::clamp(TOGETHER / (room + 3 * d * d + 1), Index(1), world.R);
     const auto scratch = rule.workspace(K, belief.features());
     Buffer blocks((world.arms_differ ? together : 1) * room), moved(moves ? K * d : 0), room_for_lesson(padded(d));
+    Utility utility;
     std::vector<Arms> sets(world.arms_differ ? together : 1, Arms{nullptr, K, d, d, nullptr});
     Index work = LONG;
     for (Index group = 0; group < world.R; group += together)
@@ -58,18 +62,22 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
                 const double *offered = world.offered(t, r);
                 Arms &arms = sets[held];
                 if (moves) {
-                    belief.move(own, offered, K, moved);
+                    belief.move(own, offered, world.stride, K, moved);
                     arms = pack(moved, K, d, d, blocks + held * room);
                 } else if (arms.rows != offered) {
-                    arms = pack(offered, K, d, d, blocks + held * room);
+                    arms = pack(offered, K, d, world.stride, blocks + held * room);
                 }
                 const Index s = belief.row(own);
                 const double beta = several ? betas[(r - group) % LANES] : std::min(set.squared_radius(belief, s), Set::LARGEST);
-                const Index arm = rule.decide(belief, s, beta, arms, world.set(r), world.noise + place * world.noise_size,
-                                              *scratch, log_p ? log_p + place * K : nullptr);
+                const double *noise = world.noise + place * world.noise_size;
+                double *law = log_p ? log_p + place * K : nullptr;
+                const Index arm =
+                    world.priced() ? rule.decide(utility.over(belief, s, arms, world.worth(offered)), s, beta, arms,
+                                                 world.set(r), noise, *scratch, law)
+                                   : rule.decide(belief, s, beta, arms, world.set(r), noise, *scratch, law);
                 played[place] = arm;
                 if (!world.means) continue;
-                const double *a = rule.lesson(offered + arm * d, world.set(r), arm, *scratch, room_for_lesson);
+                const double *a = rule.lesson(offered + arm * world.stride, world.set(r), arm, *scratch, room_for_lesson);
                 if (const double *along = rule.along(arm, *scratch)) belief.absorb_along(own, a, along, world.reward(t, r, arm));
                 else belief.absorb(own, a, world.reward(t, r, arm));
             }
@@ -81,8 +89,8 @@ class Live {
   public:
     Live(Belief &belief, const Set &set, const Rule &rule) : belief_(belief), set_(set), rule_(rule) {}
 
-    // The arm that `noise` draws among rows (K,width); writes log p (K,).
-    Index decide(const double *rows, Index K, const double *noise, double *log_p) {
+    // The arm that `noise` draws among rows (K,width) that are worth this; writes log p (K,).
+    Index decide(const double *rows, Index K, const double *noise, double *log_p, const Worth &worth) {
         const Index d = belief_.width();
         if (K != K_) {
             scratch_ = rule_.workspace(K, belief_.features());
@@ -90,12 +98,13 @@ class Live {
             moved_ = Buffer(belief_.moves() ? K * d : 0);
             K_ = K;
         }
-        if (belief_.moves()) belief_.move(0, rows, K, moved_);
+        if (belief_.moves()) belief_.move(0, rows, d, K, moved_);
         const Arms arms = pack(belief_.moves() ? moved_ : rows, K, d, d, blocks_);
         const Index s = belief_.row(0);
         set_.before_round();
         const double beta = std::min(set_.squared_radius(belief_, s), Set::LARGEST);
-        return rule_.decide(belief_, s, beta, arms, 0, noise, *scratch_, log_p);
+        if (!worth) return rule_.decide(belief_, s, beta, arms, 0, noise, *scratch_, log_p);
+        return rule_.decide(utility_.over(belief_, s, arms, worth), s, beta, arms, 0, noise, *scratch_, log_p);
     }
     void learn(const double *arm, double reward) { belief_.absorb(0, arm, reward); }
     void learn_at(const double *arm, double reward, double time) { belief_.absorb_at(0, arm, reward, time); }
@@ -108,6 +117,7 @@ class Live {
     const Rule &rule_;
     std::unique_ptr<Rule::Scratch> scratch_;
     Buffer blocks_, moved_;
+    Utility utility_;
     Index K_ = -1;
 };
 

@@ -33,7 +33,7 @@ class SpannerRule : public GapRule {
         auto &scratch = static_cast<GapScratch &>(room);
         double *gap = scratch.gap, *q = scratch.share;
         const double eta = exploration(belief, s, arms.K, arms.d) / (C_opt * double(arms.d));
-        products(arms, belief.estimate(s), scratch.mean);
+        belief.expect(s, arms, scratch.mean);
         const Index best = gaps_to_best(scratch.mean, arms.K, gap);
         for (Index i = 0; i < arms.K; ++i) gap[i] *= eta;
         design(belief, s, arms, gap, scratch.p, q);

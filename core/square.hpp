@@ -46,8 +46,7 @@ class SquareRule final : public GapRule {
         const Index K = arms.K;
         const double rate = exploration(belief, s, K, arms.d);
         if (vaw) {  // the Vovk–Azoury–Warmuth forecaster: <θ̂, a> / (1 + |a|²)
-            belief.look_at(s, arms, mean, gap, p);
-            for (Index i = 0; i < K; ++i) mean[i] /= 1.0 + gap[i];
+            belief.forecast(s, arms, mean, gap, p);
         } else {
             belief.expect(s, arms, mean);
         }

@@ -85,6 +85,7 @@ class ThompsonRule final : public Rule {
         return sigma * sqrt(std::max(variance, std::numeric_limits<double>::min()));  // δ = 1 leaves no randomness at t = 1
     }
 
+    bool prices() const override { return false; }  // `draw_worth` does it
     std::unique_ptr<Scratch> workspace(Index, Index d) const override { return std::make_unique<Draw>(d); }
     Index noise_size(Index d) const override { return floor > 0.0 ? d + 1 : d; }
 
@@ -115,11 +116,22 @@ class ThompsonRule final : public Rule {
     };
 };
 
+// The arm of the largest <draw, a> + offset, the lowest among equals.
+inline Index best_worth(const Arms &arms, const double *draw, const double *offset) {
+    Index best = 0;
+    double highest = -INF;
+    for (Index i = 0; i < arms.K; ++i) {
+        const double value = inner_row(arms.row(i), arms.d, draw) + offset[i];
+        if (value > highest) best = i, highest = value;
+    }
+    return best;
+}
+
 // How often `draws` new decisions of the same rule would play the arm `played` of arms.
 //
 // The numbers come from the bits of the decision's own noise, so that a replica's depend on its own stream alone.
 inline int64_t count_repeats(const Arms &arms, const double *theta, const double *V, double smallest, double scale,
-                             double floor, HashedDraws random, Index played, Index draws) {
+                             double floor, HashedDraws random, Index played, Index draws, const double *offset = nullptr) {
     const Index d = arms.d;
     Buffer U(d * padded(d)), z(d + d % 2), draw(d);
     factor(V, d, smallest, U);
@@ -135,7 +147,7 @@ inline int64_t count_repeats(const Arms &arms, const double *theta, const double
         }
         for (Index k = 0; k < d; k += 2) random.pair(z[k], z[k + 1]);
         perturb(theta, U, d, scale, z, draw);
-        hits += played == best_arm(arms, d, draw);
+        hits += played == (offset ? best_worth(arms, draw, offset) : best_arm(arms, d, draw));
     }
     return hits;
 }

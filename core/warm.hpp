@@ -47,7 +47,7 @@ class WarmRule final : public Med {
 
   protected:
     double counts(const Belief &belief, Index s, const Arms &arms, MedScratch &scratch) const override {
-        const auto *warm = dynamic_cast<const WarmRidge *>(&belief);
+        const auto *warm = dynamic_cast<const WarmRidge *>(&belief.within());
         if (!warm) throw std::invalid_argument("WarmRule needs a WarmRidge");
         double total = from_last(arms, warm->support_of(s), warm->remembered(), scratch);
         const bool begun = total >= 0.0;

@@ -35,6 +35,7 @@ class FlooredRule final : public Rule {
     FlooredRule(std::shared_ptr<const Rule> rule, double share) : rule(std::move(rule)), share(share) {}
 
     bool asks() const override { return rule->asks(); }
+    bool prices() const override { return rule->prices(); }
     std::unique_ptr<Scratch> workspace(Index K, Index d) const override {
         return std::make_unique<Room>(rule->workspace(K, d));
     }
@@ -89,6 +90,7 @@ class OpeningRule final : public Rule {
         : first(std::move(first)), then(std::move(then)) {}
 
     bool asks() const override { return first->asks() && then->asks(); }
+    bool prices() const override { return first->prices() && then->prices(); }
     std::unique_ptr<Scratch> workspace(Index K, Index d) const override {
         return std::make_unique<Room>(first->workspace(K, d), then->workspace(K, d));
     }

@@ -32,6 +32,7 @@ from linmed.item_encoder import ItemEncoder, Offer, item_encoder
 from linmed.lists import DecidesLists, Lists
 from linmed.policies import Policy, Prediction, as_policy
 from linmed.policies.linmed import NOTHING_TOLD
+from linmed.policies.worth import Worth
 from linmed.validation import Floats
 
 if TYPE_CHECKING:
@@ -189,6 +190,8 @@ class Agent(DecidesLists):
         context: Any = None,
         items: Sequence[Any] | None = None,
         time: float | None = None,
+        values: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
     ) -> Decision:
         """Choose one of `arms` (K, d), a set that may change in size and content from call to call.
 
@@ -197,28 +200,40 @@ class Agent(DecidesLists):
 
         `time`, in seconds since 1970, is by default now. It is logged, and a policy that forgets by the clock
         needs it.
+
+        `values` are what a unit of reward of each arm is worth and `costs` what each arm costs, (K,) or one
+        number: the agent then maximises value · reward − cost, and still learns the reward. By default they
+        are 1 and 0, or columns of the catalogue. See docs/costs-and-budgets.md.
         """
         moment = None
         if self._timed or time is not None:
             moment = self._moment(time)
             if self._deadlines is not None:
                 self._expire(self._deadlines, moment)
+        worth = None if values is None and costs is None else self._worth(values, costs)
         with self._lock:
             if arms is not None and context is None and items is None:
                 if self.log is None:
-                    return self._settle(self._decider.decide(arms), None, None, moment)
-                return self._decide(arms, None, moment)
+                    return self._settle(self._decider.decide(arms, None, worth), None, None, moment)
+                return self._decide(arms, None, moment, worth)
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
-            return self._decide(offer.arms, offer, moment)
+            return self._decide(offer.arms, offer, moment, worth or self._own_worth(offer))
 
     def decide_batch(
-        self, sets: Any = None, *, contexts: Any = None, time: float | None = None
+        self,
+        sets: Any = None,
+        *,
+        contexts: Any = None,
+        time: float | None = None,
+        values: Any = None,
+        costs: Any = None,
     ) -> list[Decision]:
         """Decide for each of n sets: an array (n, K, d), or n matrices whose K may differ.
 
-        With a catalogue: one for each of n `contexts`, a table or a list of rows. `time` is that of all.
+        With a catalogue: one for each of n `contexts`, a table or a list of rows. `time` is that of all;
+        `values` and `costs` are those of each set: n numbers, or n rows (K,).
 
         The decisions are those of n calls of `decide`, made in one call of the core for each K. If the log
         refuses one of them, those before it stand, and wait in `pending`.
@@ -233,15 +248,25 @@ class Agent(DecidesLists):
                 rows = encoder.rows(contexts)
                 if self._decider.sampler is not None:
                     return self._decide_items(rows, moment)
+                worths = self._worths(values, costs, len(rows))
                 if encoder.waits or self.policy.remembers:  # each may change what comes of the next
-                    return [self.decide(context=row, time=moment) for row in rows]
+                    told = [{}] * len(rows) if worths is None else [one._asdict() for one in worths]
+                    return [
+                        self.decide(context=row, time=moment, **more)
+                        for row, more in zip(rows, told, strict=True)
+                    ]
                 offers = [encoder.offer(row) for row in rows]
                 sets = [offer.arms for offer in offers]
+                if worths is None and offers and self._own_worth(offers[0]) is not None:
+                    worths = [self._own_worth(offer) for offer in offers]
+            else:
+                worths = self._worths(values, costs, len(sets)) if hasattr(sets, "__len__") else None
             if self.policy.remembers:
                 alike = group_by_size(sets, self._dim)
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
-                return [self.decide(each[i], time=moment) for i in range(len(each))]
-            return self._settle_each(self._decider.decide_each(sets, offers), offers, moment)
+                told = [{}] * len(each) if worths is None else [one._asdict() for one in worths]
+                return [self.decide(each[i], time=moment, **told[i]) for i in range(len(each))]
+            return self._settle_each(self._decider.decide_each(sets, offers, worths), offers, moment)
 
     def learn(
         self,
@@ -471,7 +496,13 @@ class Agent(DecidesLists):
         return arms
 
     def probabilities(
-        self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        values: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
     ) -> Floats:
         """Compute the probability with which each of `arms` (K, d), or of a catalogue's items, is played."""
         with self._lock:
@@ -479,13 +510,42 @@ class Agent(DecidesLists):
                 law = self._decider.law(context)
                 every: Floats = law.complete()[law.items.live]
                 return every
+            worth = None if values is None and costs is None else self._worth(values, costs)
             if arms is None or context is not None or items is not None:
-                return self._chances(self._offer(arms, context, items))
-            return probabilities_of(self._decider.log_probabilities(validate(arms, self._dim)))
+                return self._chances(self._offer(arms, context, items), worth)
+            return probabilities_of(self._decider.log_probabilities(validate(arms, self._dim), worth=worth))
 
-    def _chances(self, offer: Offer) -> Floats:
+    def _chances(self, offer: Offer, worth: Worth | None = None) -> Floats:
         """Compute the probability of each item of an offer."""
-        return probabilities_of(self._decider.log_probabilities(validate(offer.arms, self._dim), offer))
+        worth = worth or self._own_worth(offer)
+        matrix = validate(offer.arms, self._dim)
+        return probabilities_of(self._decider.log_probabilities(matrix, offer, worth))
+
+    def _worth(self, values: Any, costs: Any) -> Worth:
+        """Values and costs that were given, if the policy takes any."""
+        if not self.policy.takes_worth:
+            self.policy.require_worth()
+        if self._decider.sampler is not None:
+            text = "routes among a catalogue know no values and costs; LinMED looks at every item"
+            raise validation.BadValue("costs", f"costs: {text}")
+        return Worth(values, costs)
+
+    def _worths(self, values: Any, costs: Any, count: int) -> list[Any] | None:
+        """The values and costs of so many sets."""
+        if values is None and costs is None:
+            return None
+        for name, given in (("values", values), ("costs", costs)):
+            if given is not None and (not hasattr(given, "__len__") or len(given) != count):
+                text = f"{name} must be one number or one row for each of {count} sets, got {given!r}"
+                raise validation.BadValue(name, text)
+        return [
+            self._worth(None if values is None else values[i], None if costs is None else costs[i])
+            for i in range(count)
+        ]
+
+    def _own_worth(self, offer: Offer) -> Worth | None:
+        """The values and costs that the catalogue has of its items."""
+        return None if offer.worth is None else self._worth(*offer.worth)
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
         """Compute the probability with which one item of the catalogue would be played now.
@@ -504,18 +564,38 @@ class Agent(DecidesLists):
             return float(self._chances(offer)[names.index(str(item))])
 
     def mean(
-        self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        values: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
     ) -> Prediction:
         """Estimate what each of `arms` (K, d) pays, with an interval by the confidence set.
 
         For clicks these are rates. An interval holds for one arm at one time; to compare arms see `verdict`.
+        With `values` or `costs`, as in `decide`, it is of the utility, value · reward − cost.
         """
-        matrix = self._matrix(arms, context, items)
+        matrix, worth = self._offered(arms, context, items, values, costs)
         with self._lock:
             predicted = self.policy.predict(self.state, matrix)
         if predicted is None:
             raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
-        return predicted
+        if worth is None:
+            return predicted
+        own, price = worth.both(len(matrix))
+        return Prediction(*(own * one - price for one in predicted))
+
+    def _offered(
+        self, arms: Any, context: Any, items: Any, values: Any, costs: Any
+    ) -> tuple[Floats, Worth | None]:
+        """`arms`, or the arms of a catalogue in a context, validated, and what they are worth."""
+        worth = None if values is None and costs is None else self._worth(values, costs)
+        if arms is None or context is not None or items is not None:
+            offer = self._offer(arms, context, items)
+            arms, worth = offer.arms, worth or self._own_worth(offer)
+        return validate(arms, self._dim), worth
 
     def explain(
         self,
@@ -549,15 +629,25 @@ class Agent(DecidesLists):
                 repeats=self._repeats,
             )  # fmt: skip
 
-    def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
+    def verdict(
+        self,
+        arms: ArrayLike,
+        delta: float = DELTA,
+        epsilon: float = 0.0,
+        *,
+        values: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
+    ) -> Verdict:
         """Judge which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
         With probability 1 − `delta` or more every verdict is right, however often you ask and however the
         data were chosen. `epsilon`: how much worse than the best arm is good enough. See also `Verdicts`.
+        `values` and `costs`, as in `decide`: of the utility, value · reward − cost.
         """
-        matrix, by = self._matrix(arms), looker(self.policy, delta)
+        matrix, worth = self._offered(arms, None, None, values, costs)
+        by = looker(self.policy, delta)
         with self._lock:
-            return look(by, self.state, matrix, epsilon, self._repeats)
+            return look(by, self.state, matrix, epsilon, self._repeats, worth)
 
     def drift(self) -> Drift:
         """Tell whether the world has changed, if the policy watches for it: see `Drift` and `Forgetful`."""
@@ -819,14 +909,16 @@ class Agent(DecidesLists):
         """Draw the first part of ids, in every process and copy another, so that ids never collide."""
         self._run, self._process = secrets.token_hex(8), _forks
 
-    def _decide(self, arms: ArrayLike, offer: Offer | None, moment: float | None) -> Decision:
+    def _decide(
+        self, arms: ArrayLike, offer: Offer | None, moment: float | None, worth: Worth | None = None
+    ) -> Decision:
         """Choose one arm; where the log refuses it, nothing has changed."""
         decider = self._decider
         if self.log is None:
-            return self._settle(decider.decide(arms, offer), None, offer, moment)
+            return self._settle(decider.decide(arms, offer, worth), None, offer, moment)
         matrix = as_matrix(arms, self._dim)
         before = self.state.copy() if self.policy.remembers else None
-        decision = decider.decide(matrix, offer)
+        decision = decider.decide(matrix, offer, worth)
         try:
             return self._settle(decision, matrix, offer, moment)
         except BaseException:
@@ -929,6 +1021,12 @@ class Agent(DecidesLists):
             "catalogue_version": decision._catalogue_version,
             "context": None if offer is None else offer.context,
         }
+        worth: Worth | None = getattr(decision, "_worth", None)
+        if worth is not None:
+            values, costs = worth.both(decision._count)
+            extra |= {"value": values[decision._arm], "cost": costs[decision._arm]}
+            if self.log_arms:
+                extra |= {"values": values, "costs": costs}
         groups: GroupRecord | None = getattr(decision, "_groups", None)
         if groups is not None:
             extra |= {"control": groups.control, "control_share": groups.share, "shadow": groups.shadow}

@@ -18,6 +18,7 @@ from linmed.decider import Decider, NoiseBuffer, as_bytes, validate
 from linmed.decision import Decision, probability_of
 from linmed.item_encoder import Offer
 from linmed.policies import Policy
+from linmed.policies.worth import Worth
 from linmed.validation import BadType, BadValue, Floats
 
 UNIFORMS = 2
@@ -49,10 +50,10 @@ class Control:
     learns: bool = False
     """Whether `decider` learns from the rewards, of both sides."""
 
-    def law(self, arms: Floats, offer: Offer | None) -> Floats:
+    def law(self, arms: Floats, offer: Offer | None, worth: Worth | None = None) -> Floats:
         """Compute the control group's log-probabilities (K,) of arms (K,d)."""
         if self.decider is not None:
-            return self.decider.log_probabilities(arms, offer)
+            return self.decider.log_probabilities(arms, offer, worth)
         if self.item is None:
             return np.full(len(arms), -np.log(len(arms)))
         names = range(len(arms)) if offer is None else offer.ids
@@ -101,12 +102,12 @@ class ControlledDecider(Decider):
         for name, one in self.shadows.items():
             yield f"shadow[{name!r}]", one
 
-    def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
-        """Choose one of arms (K,d), which `offer` may have made."""
+    def decide(self, arms: ArrayLike, offer: Offer | None = None, worth: Worth | None = None) -> Decision:
+        """Choose one of arms (K,d), which `offer` may have made, with these values and costs."""
         matrix = validate(arms, self.dim)
-        theirs = None if self.control is None else self.control.law(matrix, offer)
-        shadows = {name: one.log_probabilities(matrix, offer) for name, one in self.shadows.items()}
-        decision = super().decide(matrix, offer)
+        theirs = None if self.control is None else self.control.law(matrix, offer, worth)
+        shadows = {name: one.log_probabilities(matrix, offer, worth) for name, one in self.shadows.items()}
+        decision = super().decide(matrix, offer, worth)
         drew = None
         if theirs is not None:
             decision, drew = self._mixed(decision, matrix, offer, theirs)
@@ -135,7 +136,10 @@ class ControlledDecider(Decider):
             error = 0.0 if errors is None else float(errors[0, arm])
         vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * error
         item = None if offer is None else offer.ids[arm]
-        return Decision(arm, float(law[arm]), as_bytes(law), vector, vector, len(arms), error, item), drew
+        mixed = Decision(arm, float(law[arm]), as_bytes(law), vector, vector, len(arms), error, item)
+        if hasattr(decision, "_worth"):
+            mixed._worth = decision._worth
+        return mixed, drew
 
     def _marginal(self, own: Floats, theirs: Floats) -> Floats:
         """Compute log(h π + (1 − h) p) of every arm (K,)."""
@@ -144,14 +148,18 @@ class ControlledDecider(Decider):
         core.mix(law, validation.for_kernels(theirs), self.control.share)
         return law
 
-    def decide_each(self, sets: Any, offers: Sequence[Offer] | None = None) -> list[tuple[Decision, Floats]]:
+    def decide_each(
+        self, sets: Any, offers: Sequence[Offer] | None = None, worth: Sequence[Worth] | None = None
+    ) -> list[tuple[Decision, Floats]]:
         """Choose one arm of each of n sets, as n calls would, once all of them have been checked."""
-        return self._one_by_one(sets, offers)
+        return self._one_by_one(sets, offers, worth)
 
-    def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
+    def log_probabilities(
+        self, arms: Floats, offer: Offer | None = None, worth: Worth | None = None
+    ) -> Floats:
         """Compute log-probabilities of arms (K,d), by either side; nothing changes."""
-        own = super().log_probabilities(arms, offer)
-        return own if self.control is None else self._marginal(own, self.control.law(arms, offer))
+        own = super().log_probabilities(arms, offer, worth)
+        return own if self.control is None else self._marginal(own, self.control.law(arms, offer, worth))
 
     def _bind(self) -> None:
         super()._bind()

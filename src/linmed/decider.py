@@ -18,6 +18,7 @@ from linmed.core import core
 from linmed.decision import Decision
 from linmed.item_encoder import ItemEncoder, Offer
 from linmed.policies import Policy
+from linmed.policies.worth import Worth
 from linmed.validation import Floats
 
 NEVER = -math.inf
@@ -125,8 +126,8 @@ class Decider:
         self.check_reward: Callable[[float], None] = self.policy.check_rewards
         """Raises what names `reward` where nothing can be learned from one."""
 
-    def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
-        """Choose one of arms (K,d), made by `offer` or given."""
+    def decide(self, arms: ArrayLike, offer: Offer | None = None, worth: Worth | None = None) -> Decision:
+        """Choose one of arms (K,d), made by `offer` or given, with these values and costs."""
         noise, policy, live = self.noise, self.policy, self._decides
         if noise.used == noise.end:
             noise.draw(1)
@@ -135,20 +136,28 @@ class Decider:
             policy, live = self._among(offer.ids)
         if live is None:
             matrix = validate(arms, self.dim)
-            decision = next(self._choose(policy, matrix[None], noise.rows[used : used + 1]))
+            shown = matrix if worth is None else worth.beside(matrix)
+            decision = next(self._choose(policy, shown[None], noise.rows[used : used + 1]))
             chance = decision._log_probability
         else:
             if type(arms) is not np.ndarray:
                 arms = as_matrix(arms, self.dim)
+            told = () if worth is None else worth
             try:
-                drawn = live.draw(arms, noise.in_core, used)
+                drawn = live.draw(arms, noise.in_core, used, *told)
             except (TypeError, ValueError):  # not in the form that the core takes, or no arms at all
                 arms = as_matrix(arms, self.dim)
-                drawn = live.draw(arms, noise.in_core, used)
+                if worth is not None:
+                    told = worth.checked(len(arms))
+                drawn = live.draw(arms, noise.in_core, used, *told)
             if drawn is None:
+                if worth is not None:
+                    worth.checked(len(arms))
                 raise validation.bad_entry("arms", arms)
             arm, chance, every, vector = drawn
             decision = Decision(arm, chance, every, vector, vector, len(arms))
+        if worth is not None:
+            decision._worth = worth
         if not chance > NEVER:
             self._require_probability()
         noise.used = used + 1
@@ -156,19 +165,26 @@ class Decider:
             decision._item = offer.ids[decision._arm]
         return decision
 
-    def decide_each(self, sets: Any, offers: Sequence[Offer] | None = None) -> list[tuple[Decision, Floats]]:
+    def decide_each(
+        self, sets: Any, offers: Sequence[Offer] | None = None, worth: Sequence[Worth] | None = None
+    ) -> list[tuple[Decision, Floats]]:
         """Choose one arm of each of n sets, as n calls would, in one call of the core for each K.
 
         Also the arms (K,d) of each.
         """
         if self.policy.by_item and offers is not None:
-            return self._one_by_one(sets, offers)
+            return self._one_by_one(sets, offers, worth)
         alike = group_by_size(sets, self.dim)
         noise = self._ahead(sum(len(stack) for _, stack in alike))
         found: list[Any] = [None] * len(noise)
         for places, stack in alike:
-            drawn = self._choose(self.policy, stack, noise[places])
+            shown = stack
+            if worth is not None:
+                shown = np.array([worth[i].beside(arms) for i, arms in zip(places, stack, strict=True)])
+            drawn = self._choose(self.policy, shown, noise[places])
             for place, arms, decision in zip(places, stack, drawn, strict=True):
+                if worth is not None:
+                    decision._worth = worth[place].checked(len(arms))
                 if not decision._log_probability > NEVER:
                     self._require_probability()
                 if offers is not None:
@@ -177,7 +193,9 @@ class Decider:
         self.noise.used += len(noise)
         return found
 
-    def _one_by_one(self, sets: Any, offers: Sequence[Offer] | None) -> list[tuple[Decision, Floats]]:
+    def _one_by_one(
+        self, sets: Any, offers: Sequence[Offer] | None, worth: Sequence[Worth] | None
+    ) -> list[tuple[Decision, Floats]]:
         """Choose as `decide_each` does, by a call for each set; where one is refused, nothing is decided."""
         alike = group_by_size(sets, self.dim)
         found = dict(pair for places, stack in alike for pair in zip(places, stack, strict=True))
@@ -186,7 +204,7 @@ class Decider:
         before = self.noise.used
         try:
             return [
-                (self.decide(matrix, offers[i] if offers else None), matrix)
+                (self.decide(matrix, offers[i] if offers else None, worth[i] if worth else None), matrix)
                 for i, matrix in enumerate(matrices)
             ]
         except BaseException:
@@ -207,16 +225,20 @@ class Decider:
         assert self.encoder is not None
         return self.sampler.law(self.state, self.encoder.encoded(context)[0][:-1])
 
-    def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
+    def log_probabilities(
+        self, arms: Floats, offer: Offer | None = None, worth: Worth | None = None
+    ) -> Floats:
         """Compute log-probabilities of arms (K,d), made by `offer` or given; nothing changes."""
         policy, live = self.policy, self._decides
         if policy.by_item and offer is not None:
             policy, live = self._among(offer.ids)
         if live is None or policy.remembers:
-            every: Floats = policy.log_probabilities(self.state, arms[None])[0]
+            shown = arms if worth is None else worth.beside(arms)
+            every: Floats = policy.log_probabilities(self.state, shown[None])[0]
             return every
-        every = np.empty(len(arms))
-        if live.decide(arms, np.zeros((1, 1, self.policy.noise_size(self.dim))), 0, every) < 0:
+        every, told = np.empty(len(arms)), () if worth is None else worth.checked(len(arms))
+        noise = np.zeros((1, 1, self.policy.noise_size(self.dim)))
+        if live.decide(arms, noise, 0, every, *told) < 0:
             raise validation.bad_entry("arms", arms)
         return every
 
@@ -292,7 +314,7 @@ class Decider:
         choice = policy.decide(self.state, sets, noise[:, 0])
         laws = repeat(None) if choice.log_probabilities is None else map(as_bytes, choice.log_probabilities)
         errors = repeat(0.0) if choice.error is None else choice.error.tolist()
-        vectors = [*map(as_bytes, sets[np.arange(len(sets)), choice.arm])]
+        vectors = [*map(as_bytes, sets[np.arange(len(sets)), choice.arm, : self.dim])]
         kept = vectors if self.policy.learns_from_arms else map(as_bytes, choice.features)
         found = choice.arm.tolist(), choice.log_probability.tolist()
         return map(Decision, *found, laws, vectors, kept, repeat(sets.shape[1]), errors)

@@ -60,9 +60,10 @@ class Decision:
     # which are made faster, and to which nobody writes.
     __slots__ = (
         "_arm", "_best", "_catalogue_version", "_count", "_features", "_groups", "_id", "_item", "_kept",
-        "_log_probabilities", "_log_probability", "_probability_error", "_route",
+        "_log_probabilities", "_log_probability", "_probability_error", "_route", "_worth",
     )  # fmt: skip
 
+    _worth: Any  # the values and costs of the arms, where they have any
     _groups: Any  # what it says of a control group and shadow policies, where there are any
 
     def __init__(

@@ -164,7 +164,7 @@ def given(arguments: list[Argument], name: str, rng: np.random.Generator, guarde
                 shape = (*shape[:axis], int(rng.choice([0, 1, 2, 7, 9, 16])), *shape[axis + 1 :])
             array = guarded.array(shape, a.dtype)
             fill(array, rng, odd=wrong == 3)
-            if a.name == "offsets" and wrong != 3:
+            if a.name == "offsets" and a.axes == 1 and wrong != 3:
                 array[...] = np.arange(array.size)
             result.append(otherwise(array, rng) if wrong == 2 and a.name == spoilt else array)
         elif a.kind == "float":

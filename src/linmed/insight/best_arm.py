@@ -26,6 +26,7 @@ from linmed.insight.assumptions import Repeats, contradiction
 from linmed.policies import Policy
 from linmed.policies.compiled import set_of
 from linmed.policies.posterior import Grounds
+from linmed.policies.worth import Worth
 from linmed.report import html
 from linmed.report.figures import (
     LEADING,
@@ -337,6 +338,7 @@ def look(
     arms: Floats,
     epsilon: float = 0.0,
     repeats: Repeats | None = None,
+    worth: Worth | None = None,
 ) -> Verdict:
     """Find the verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`.
 
@@ -349,6 +351,14 @@ def look(
     assert delta is not None
     radius = math.inf if math.isnan(seen.radius) else seen.radius
     theta, inverse, offered = seen.compared(arms)
+    if worth is not None:
+        values, costs = worth.both(len(arms))
+        if seen.link is not None or (seen.intercept and np.ptp(values) > 0.0):
+            text = "verdicts on utility are for linear rewards, without an intercept where values differ"
+            raise BadValue("costs" if worth.values is None else "values", f"costs: {text}")
+        # Each arm is (v a, −c) and θ ends with a 1 that is known.
+        offered = np.column_stack([offered * values[:, None], -costs])
+        theta, inverse = np.append(theta, 1.0), np.pad(inverse, (0, 1))
     possible = np.ones(len(arms), dtype=np.bool_)
     best, margin, left = core.look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
     against = contradiction(seen, delta, repeats) if len(arms) > 1 else None

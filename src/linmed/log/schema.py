@@ -34,6 +34,10 @@ _COLUMNS = (
     ("context", pa.list_(pa.float64()), "Encoded, as a map made arms of it (dx,). Optional."),
     ("probabilities", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
     ("arms", pa.list_(pa.list_(pa.float64())), "Every arm's features (K, d). Optional."),
+    ("value", pa.float64(), "What a unit of its reward is worth, where arms have values or costs. Optional."),
+    ("cost", pa.float64(), "What playing it was expected to cost. Optional."),
+    ("values", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
+    ("costs", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
     ("control", pa.bool_(), "Whether the control group's law drew it, where there is one. Optional."),
     ("control_share", pa.float64(), "How probable it was that it would. Optional."),
     ("shadow", NUMBERS, "How probable the arm was to each policy that decides nothing. Optional."),
@@ -47,7 +51,9 @@ MEANING = {name: meaning for name, _, meaning in _COLUMNS}
 """What each column of SCHEMA holds, for readers of the manual."""
 OF_CATALOGUE = ("best", "catalogue_version", "context")
 """Columns that tell, with the state, the law of a decision among a catalogue."""
-BY_TYPE = (*OF_CATALOGUE, "control", "control_share", "shadow", "missing", "outcomes")
+OF_WORTH = ("value", "cost", "values", "costs")
+"""Columns that say what a reward is worth: the utility of an arm is value · reward − cost."""
+BY_TYPE = (*OF_CATALOGUE, *OF_WORTH, "control", "control_share", "shadow", "missing", "outcomes")
 """In somebody else's file a column of such a name may be anything: it is one of these only where it has their
 type."""
 REWARDS = pa.schema(

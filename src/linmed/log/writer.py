@@ -249,6 +249,10 @@ class Recorder(Protocol):
         control: bool | None = None,
         control_share: float | None = None,
         shadow: Mapping[str, float] | None = None,
+        value: float | None = None,
+        cost: float | None = None,
+        values: Floats | None = None,
+        costs: Floats | None = None,
     ) -> None:
         """Take down a decision."""
 
@@ -345,6 +349,10 @@ class LogWriter:
         control: bool | None = None,
         control_share: float | None = None,
         shadow: Mapping[str, float] | None = None,
+        value: float | None = None,
+        cost: float | None = None,
+        values: Floats | None = None,
+        costs: Floats | None = None,
     ) -> None:
         """Append one decision. `log_probability` is the marginal one of the arm that was played.
 
@@ -357,7 +365,9 @@ class LogWriter:
         items (dx,): with them `linmed.ope.complete` can say how probable a fallback was.
 
         `control` says whether a control group's law drew the arm, which it did with probability
-        `control_share`; `shadow` how probable the arm was to policies that decide nothing, by name.
+        `control_share`; `shadow` how probable the arm was to policies that decide nothing, by name. `value`
+        is what a unit of the arm's reward is worth, `cost` what playing it costs; `values` and `costs` are
+        those of every arm (K,).
         """
         identifier = text("decision_id", decision_id)
         if fallback is not None and type(fallback) is not bool:
@@ -401,12 +411,18 @@ class LogWriter:
             "control": maybe(validation.flag, "control", control),
             "control_share": maybe(validation.between, "control_share", control_share, 0.0, 1.0),
             "shadow": maybe(named_numbers, "shadow", shadow),
+            "value": maybe(validation.real, "value", value),
+            "cost": maybe(validation.real, "cost", cost),
+            "values": maybe(finite, "values", values, 1),
+            "costs": maybe(finite, "costs", costs, 1),
             "reward": None,
             "reward_time": None,
             "missing": None,
             "outcomes": None,
         }
-        size = ROW_BYTES + sum(array.nbytes for array in (own, seen, every, sets) if array is not None)
+        size = ROW_BYTES + sum(
+            array.nbytes for array in (own, seen, every, sets, values, costs) if array is not None
+        )
         if size > 8 * MOST_NUMBERS:
             raise ValueError(f"a decision of {size} bytes is too large for a log: leave out its arms")
         with self._lock:

@@ -234,6 +234,7 @@ _ANSWERS = {
     "learns_in_core": (False, ("learn",)),
     "compiled_rounds": (False, ("choose", "decide", "features", "learn", "log_probabilities", "play")),
     "own_set": (True, ("squared_radius",)),
+    "takes_worth": (False, ("decide", "log_probabilities")),
 }
 """What the core answers, and the methods by which a class answers itself.
 
@@ -292,6 +293,20 @@ class Policy(ABC):
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
     by_item: ClassVar[bool] = False
     """Probabilities depend on which items the arms are: see `among`."""
+
+    takes_worth: ClassVar[bool] = False
+    """Arms may have values and costs, in two columns behind their features: see `linmed.policies.worth`."""
+    without_worth: ClassVar[str] = (
+        "its law is written in Python for features alone (a class that declares takes_worth = True reads "
+        "value and cost from the last two columns of its arms)"
+    )
+    """Why they may not, where `takes_worth` is False."""
+
+    def require_worth(self) -> None:
+        """Raise what names `costs` unless arms may have values and costs."""
+        if not self.takes_worth:
+            text = f"costs: {self.name} takes no values and costs: {self.without_worth}"
+            raise validation.BadValue("costs", text)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -524,7 +539,8 @@ class Policy(ABC):
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
         """Return what `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""
-        return arms[0].take(arm, axis=0) if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
+        own = arms[0].take(arm, axis=0) if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
+        return own if state is None else own[:, : state.dim]
 
     @property
     def name(self) -> str:

@@ -115,6 +115,7 @@ class CompiledPolicy(BeliefPolicy):
 
     compiled_rounds: ClassVar[bool] = True
     law_in_core: ClassVar[bool] = True
+    takes_worth: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -140,7 +141,7 @@ class CompiledPolicy(BeliefPolicy):
         """Compute log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
         log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
         arm = np.empty(log_p.shape[:2], dtype=np.int64)
-        noise = np.zeros((*arm.shape, self.noise_size(arms.shape[2])))
+        noise = np.zeros((*arm.shape, self.noise_size(state.dim)))
         self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise, arm, log_p)
         result: Floats = log_p[0]
         return result
@@ -172,7 +173,7 @@ class CompiledPolicy(BeliefPolicy):
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """Play all rounds in one call of the core, without the interpreter and its lock."""
         self.check_rewards(rewards)
-        if not self.compiled_rounds:
+        if not self._plays(state, arms):
             super().play(state, arms, rewards, noise, played)
             return
         self._rounds(state, arms, rewards, _NO_ERRORS, noise, played, _NO_LOGARITHMS)
@@ -181,10 +182,14 @@ class CompiledPolicy(BeliefPolicy):
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
         """Play the same, with the error added to the mean of the arm played, if every number is a reward."""
-        if not (self.compiled_rounds and self.any_reward):
+        if not (self._plays(state, arms) and self.any_reward):
             super().play_with_errors(state, arms, means, errors, noise, played)
             return
         self._rounds(state, arms, means, errors, noise, played, _NO_LOGARITHMS)
+
+    def _plays(self, state: Any, arms: Floats) -> bool:
+        """Whether the core plays whole rounds with such arms."""
+        return self.compiled_rounds and (arms.shape[-1] == state.dim or bool(self._deciding.prices))
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
         """others: rewards, errors, noise, played, log_p, as the core takes them."""

@@ -102,7 +102,7 @@ class E2D(Floored, CompiledPolicy):
         array([0.5])
         """
         _, bound = self._solve(state, arms)
-        certificate: Floats = bound / arms.shape[2]
+        certificate: Floats = bound / state.dim
         return certificate
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:

@@ -98,6 +98,10 @@ class EXP2(CompiledPolicy):
     )
     learns_from_arms: ClassVar[bool] = False
     compiled_rounds: ClassVar[bool] = True
+    takes_worth: ClassVar[bool] = False
+    without_worth: ClassVar[str] = (
+        "it weighs arms by sums of estimated rewards, in which a cost that is known has no place"
+    )
 
     @property
     def belief(self) -> Callable[..., Any]:

@@ -181,6 +181,8 @@ class Forgetful(Wrapper):
 
     # ---- deciding
 
+    takes_worth = Wrapper.takes_worth
+
     @property
     def law_in_core(self) -> bool:  # type: ignore[override]
         """Whether the core's rule writes the probabilities of all arms."""
@@ -217,7 +219,7 @@ class Forgetful(Wrapper):
 
     def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica by the leading estimates."""
-        if self.base.compiled_rounds:
+        if self.base.compiled_rounds and self._plays(state, arms):
             return self._draw_in_core(state, arms, noise)
         return self.asked.choose(self.of_one(state, state.leader), arms, noise)
 

@@ -258,6 +258,10 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         core.precisions(gram, precision)
         return Laplace(state.theta, state.count.copy(), precision, inverse)
 
+    def _joint_gram(self, state: GlmState) -> Floats | None:
+        """Give H of the intercept and θ (R,1 + d,1 + d), lower triangle; None without an intercept."""
+        return state.leading("gram") if self.intercept else None
+
     def radius(self, state: GlmState) -> Floats:
         """Compute √β, one per replica (R,)."""
         out = np.empty(len(state.leader))

@@ -181,6 +181,8 @@ class Limits(Around):
 
     # ---- deciding
 
+    takes_worth = Around.takes_worth
+
     @property
     def _has_places(self) -> bool:
         return all(name.isdecimal() for name in self._named)

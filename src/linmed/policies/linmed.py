@@ -130,6 +130,7 @@ class LinMED(MedParameters, MedPolicy):
         paper_all_arms="yes",
     )
     law_in_core: ClassVar[bool] = True
+    takes_worth: ClassVar[bool] = True
     compiled_rounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -365,7 +366,7 @@ class MaillardSampling(CompiledPolicy):
         super().learn(state, features, rewards, replicas)
 
     def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
-        check_one_hot("arms", arms)
+        check_one_hot("arms", arms[..., : state.dim])
         super()._rounds(state, arms, *others)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import State, merged
+from linmed.policies.worth import WORTH
 from linmed.validation import Floats, Ints
 
 MOST_MODELS = 1_000_000
@@ -190,9 +191,9 @@ class ModelsState(State):
 
 def models_of(name: str, arms: Floats, state: ModelsState) -> int:
     """Check column 0 of arms (…,d) and return how many models they can be of: 1 + its largest number."""
-    if arms.shape[-1] != state.dim:
+    if arms.shape[-1] not in (state.dim, state.dim + WORTH):
         raise validation.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
-    rows = validation.for_kernels(arms).reshape(-1, state.dim)
+    rows = validation.for_kernels(arms[..., : state.dim]).reshape(-1, state.dim)
     highest: int = core.highest_model(rows, float(MOST_MODELS))
     if highest < 0:
         place = -1 - highest

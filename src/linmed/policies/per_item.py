@@ -97,6 +97,8 @@ class ModelPolicy(Wrapper):
         """Whether one estimate decides, by such a rule."""
         return self._asks and not self._mixes
 
+    takes_worth = Wrapper.takes_worth
+
     @property
     def law_in_core(self) -> bool:  # type: ignore[override]
         """Where it does."""
@@ -164,11 +166,14 @@ class ModelPolicy(Wrapper):
 
     def shown(self, state: ModelsState, arms: Floats) -> tuple[Any, Floats]:
         """A state of the policy that is asked, and arms (R,K,K), with the means and distances of these."""
-        arms = validation.for_kernels(arms)
+        worth = arms[:, :, state.dim :]  # values and costs, if there are any
+        arms = validation.for_kernels(arms[:, :, : state.dim])
         mean, gram = self.look(state, arms, distances=True)
         (decided, count), lam = mean.shape, self.asked.lam
         theta, out = np.empty_like(mean), np.empty_like(gram)
         core.coordinates(arms, mean, gram, lam, out, theta)
+        if worth.size:
+            out = np.concatenate([out, np.broadcast_to(worth, (decided, *worth.shape[1:]))], axis=2)
         nothing, identity = np.zeros_like(mean), np.broadcast_to(np.eye(count), gram.shape)
 
         def own(name: str) -> Any:
@@ -178,10 +183,12 @@ class ModelPolicy(Wrapper):
         if isinstance(self.asked, GLMPolicy):
             H = np.zeros((decided, count + 1, count + 1))
             H[:, 0, 0], H[:, 1:, 1:] = 1.0, lam * identity
-            zero, one = np.zeros(decided), np.ones(decided)
+            zero, one, told = np.zeros(decided), np.ones(decided), own("told")
+            if worth.size:  # for which the intercept matters: it is in these arms, and there is no other
+                H[:, 0, 0], one, told[:, 2] = 1e300, zero, 0.0
             rows = (
                 theta, zero, own("count"), H, np.zeros_like(H), identity / lam, nothing, one,
-                own("logdet"), own("excess"), zero, own("told"),
+                own("logdet"), own("excess"), zero, told,
             )  # fmt: skip
             return one_glm(rows), out
         estimate = RidgeState(
@@ -249,6 +256,7 @@ class ModelPolicy(Wrapper):
         Those have the intercept in them, where the base policy has one.
         """
         models_of("arms", arms, state)
+        arms = arms[:, :, : state.dim]
         decided, count = decisions(state, arms), arms.shape[1]
         if distances and 8 * decided * count * count > MOST_BYTES:
             raise validation.BadValue(
@@ -422,16 +430,16 @@ class ModelsLive:
         policy, self.parts = self.policy, self.state.parts()
         self.core = core.Live(policy.bind(self.state), policy.confidence_set, policy._deciding)
 
-    def decide(self, arms: Floats, noise: Floats, t: int, law: Floats) -> int:
+    def decide(self, arms: Floats, noise: Floats, t: int, law: Floats, *worth: Any) -> int:
         """Decide among arms (K,d) by noise[t], and write log p to law (K,)."""
-        arm: int = self.following(arms).decide(arms, noise, t, law)
+        arm: int = self.following(arms).decide(arms, noise, t, law, *worth)
         return arm
 
-    def draw(self, arms: Floats, noise: Any, t: int) -> Any:
+    def draw(self, arms: Floats, noise: Any, t: int, *worth: Any) -> Any:
         """Draw as the core's agent does."""
         if arms.dtype is not validation.FLOAT64 or not arms.flags.carray:
             raise TypeError("arms must be in the form of validation.for_kernels")
-        return self.following(arms).draw(arms, noise, t)
+        return self.following(arms).draw(arms, noise, t, *worth)
 
     def following(self, arms: Floats) -> Any:
         """Find the core's agent of these arms."""

@@ -317,6 +317,16 @@ class RidgePolicy(EstimatePolicy):
         """Give the ridge estimate that decides: the state's own, or a copy of its leading experts'."""
         return RidgeState(*self.leaders(state)[:RIDGE])
 
+    def _joint_gram(self, state: Any) -> Floats | None:
+        """Give V of an intercept and θ (R,1 + d,1 + d), lower triangle; None without an intercept."""
+        if not self.intercept:
+            return None
+        R, d = state.middle.shape
+        gram = np.zeros((R, d + 1, d + 1))
+        gram[:, 0, 0] = np.maximum(state.seen, 1)
+        gram[:, 1:, 1:] = self.estimate(state).gram
+        return gram
+
     def leaders(self, state: Any) -> tuple[NDArray[Any], ...]:
         """Copy the arrays of the estimates that decide, one in every replica.
 

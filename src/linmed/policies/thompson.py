@@ -11,7 +11,7 @@ probability 0; so has, in more than two dimensions, one that beats the leader wi
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from linmed.policies.base import Choice, Noise, Properties, entries, parameter
 from linmed.policies.compiled import CompiledPolicy, Floor
 from linmed.policies.posterior import Capabilities
 from linmed.policies.ridge import Floored, RidgeState
+from linmed.policies.worth import plain_if_worthless
 from linmed.validation import Floats, Ints
 
 ENOUGH = 1e-4  # an error that asks for no more points
@@ -42,8 +43,21 @@ class Normal(Protocol):
         """V, its precisions times s² (R,d,d)."""
 
 
+class Seen(NamedTuple):
+    """A normal law of θ in every replica, and what arms are by it: the best one has the largest ⟨θ̃, a⟩."""
+
+    theta: Floats
+    gram: Floats
+    arms: Floats
+    """(R,K,d) or (1,K,d)."""
+    lam: float
+    """What no pivot of V falls below."""
+    offsets: Floats | None = None
+    """(R,K) what arms are worth beside ⟨θ̃, a⟩, where they have values and costs."""
+
+
 def log_best_arm_probabilities(
-    state: Normal, arms: Floats, lam: float, scale: Floats
+    state: Normal, arms: Floats, lam: float, scale: Floats, offsets: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Compute log P(arm is best) and the probability's standard error.  → (R,K) twice.
 
@@ -52,7 +66,7 @@ def log_best_arm_probabilities(
     """
     law = np.empty((2, max(len(state.theta), len(arms)), arms.shape[1]))
     core.best_arm_probabilities(
-        state.theta, state.gram, lam, scale, arms, law, ENOUGH, WORK, MOST_POINTS, MOST_ARMS, POINTS
+        state.theta, state.gram, lam, scale, arms, law, ENOUGH, WORK, MOST_POINTS, MOST_ARMS, POINTS, offsets
     )
     return law[0], law[1]
 
@@ -72,6 +86,7 @@ class Sampled(Floor):
     integrates: ClassVar[bool] = True
     law_in_core: ClassVar[bool] = False
     compiled_rounds: ClassVar[bool] = True
+    takes_worth: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # what the belief that a subclass adds has
 
@@ -88,6 +103,12 @@ class Sampled(Floor):
 
         def spread(self, state: Any) -> Floats:
             """s in every replica (R,)."""
+
+        def bind(self, state: Any) -> Any:
+            """The core's belief."""
+
+        def _joint_gram(self, state: Any) -> Floats | None:
+            """V of an intercept and θ."""
 
         def _draw_in_core(self, state: Any, arms: Floats, noise: Floats) -> Ints:
             """Draw one arm per replica."""
@@ -122,17 +143,49 @@ class Sampled(Floor):
         return self._law(state, arms)[1]
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
-        arms, model = validation.for_kernels(arms), self.estimate(state)
-        log_p, error = log_best_arm_probabilities(model, arms, self.pivot, self.spread(state))
+        seen = self._seen(state, arms)
+        log_p, error = log_best_arm_probabilities(seen, seen.arms, seen.lam, self.spread(state), seen.offsets)
         if self.floor == 0.0:
             return log_p, error
         with np.errstate(divide="ignore"):
             log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
         return log_p, (1.0 - self.floor) * error
 
+    def _seen(self, state: Any, arms: Floats) -> Seen:
+        """The law of θ̃, and arms by it.
+
+        Where arms have values and costs, by the g of core/utility.hpp and û; an intercept then has a
+        coordinate of its own, for g differ in it.
+        """
+        arms, model = validation.for_kernels(plain_if_worthless(arms, state.dim)), self.estimate(state)
+        if arms.shape[2] == state.dim:
+            return Seen(model.theta, model.gram, arms, self.pivot)
+        shape = max(len(state.count), len(arms)), arms.shape[1]
+        offsets, scales, own = np.empty(shape), np.empty(shape), np.empty((*shape, state.dim))
+        core.utilities(self.bind(state), arms, offsets, scales, own)
+        own *= scales[:, :, None]
+        gram = self._joint_gram(state)
+        if gram is None:
+            return Seen(np.zeros_like(model.theta), model.gram, own, self.pivot, offsets)
+        own = np.concatenate([scales[:, :, None], own], axis=2)
+        return Seen(np.zeros(gram.shape[:2]), validation.for_kernels(gram), own, 0.0, offsets)
+
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw θ̃ and play its best arm, without computing how probable that was."""
-        return self._draw_in_core(state, arms, noise)
+        arms = plain_if_worthless(arms, state.dim)
+        if arms.shape[2] == state.dim:
+            return self._draw_in_core(state, arms, noise)
+        seen, arm = self._seen(state, arms), np.empty(len(noise), dtype=np.int64)
+        d, dim = state.dim, seen.arms.shape[2]
+        if dim > d:  # one more normal, for the intercept
+            more = np.empty((len(noise), dim - d))
+            core.more_normals(np.ascontiguousarray(noise).view(np.uint64), more)
+            noise = np.concatenate([more, noise], axis=1)
+        scale, noise = self.spread(state), validation.for_kernels(noise)
+        core.draw_worth(
+            seen.theta, seen.gram, seen.lam, scale, seen.arms, seen.offsets, self.floor, noise, arm
+        )
+        return arm
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Draw θ̃, play its best arm and say how probable that was beforehand."""
@@ -145,10 +198,10 @@ class Sampled(Floor):
             if self.floor == 0.0:  # with a floor every arm has a share that is known
                 core.report_played(log_p, error, arm)
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
-        model, repeats = self.estimate(state), np.empty(len(arm), dtype=np.int64)
+        seen, repeats = self._seen(state, arms), np.empty(len(arm), dtype=np.int64)
         core.count_repeats(
-            model.theta, model.gram, self.pivot, self.spread(state), validation.for_kernels(arms),
-            self.floor, np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats,
+            seen.theta, seen.gram, seen.lam, self.spread(state), seen.arms, self.floor,
+            np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats, seen.offsets,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)
         return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))

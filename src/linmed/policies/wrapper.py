@@ -67,6 +67,16 @@ class Wrapper(CompiledPolicy):
         return self.base.index_free
 
     @property
+    def takes_worth(self) -> bool:  # type: ignore[override]
+        """Whether the base policy does."""
+        return self.base.takes_worth
+
+    @property
+    def without_worth(self) -> str:  # type: ignore[override]
+        """Why it does not."""
+        return self.base.without_worth
+
+    @property
     def _mixed(self) -> float:
         """That of the base policy, whose rule is used."""
         return getattr(self.base, "_mixed", 0.0)
@@ -182,6 +192,8 @@ class Around(Policy):
     """The policy that learns."""
 
     without_floor: ClassVar[str] = Wrapper.without_floor
+    takes_worth = Wrapper.takes_worth
+    without_worth = Wrapper.without_worth
 
     def __post_init__(self) -> None:
         super().__post_init__()

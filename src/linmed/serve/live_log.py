@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.decision import probabilities_of, probability_of
 from linmed.log import AT_ONCE, SCHEMA, Malformed, Source, ragged, write_parquet
+from linmed.log.schema import OF_WORTH
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, items, now, unpack, vector
@@ -73,6 +74,7 @@ class LiveSource(Source):
         for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
             if not self._some(decisions.c[stored].is_not(None)):
                 lacking.add(name)
+        lacking |= {*OF_WORTH}  # the service knows no values and costs
         self._columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -114,7 +116,7 @@ class LiveSource(Source):
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
         made = {one for name in (*columns, "time") for one in _STORED.get(name, (name,))}
-        elsewhere = {"reward", "reward_time", "missing", "outcomes"}
+        elsewhere = {"reward", "reward_time", "missing", "outcomes", *OF_WORTH}
         needed: list[Any] = [decisions.c[name] for name in sorted(made - elsewhere)]
         joined = store.with_rewards(decisions)
         if "features" in columns:
@@ -141,6 +143,8 @@ class LiveSource(Source):
         kind = SCHEMA.field(name).type
         if name == "reward":
             return pa.array([row.assumed if self.bandit.ignores(row) else row.reward for row in rows], kind)
+        if name in OF_WORTH:
+            return pa.nulls(len(rows), kind)
         if name == "missing":
             return pa.array([None if row.assumed is None else True for row in rows], kind)
         if name in ("shadow", "outcomes"):
