@@ -203,7 +203,7 @@ class Agent(DecidesLists):
 
         `values` are what a unit of reward of each arm is worth and `costs` what each arm costs, (K,) or one
         number: the agent then maximises value · reward − cost, and still learns the reward. By default they
-        are 1 and 0, or columns of the catalogue. See docs/costs-and-budgets.md.
+        are 1 and 0. See docs/costs.md.
         """
         moment = None
         if self._timed or time is not None:
@@ -219,7 +219,7 @@ class Agent(DecidesLists):
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
-            return self._decide(offer.arms, offer, moment, worth or self._own_worth(offer))
+            return self._decide(offer.arms, offer, moment, worth)
 
     def decide_batch(
         self,
@@ -257,8 +257,6 @@ class Agent(DecidesLists):
                     ]
                 offers = [encoder.offer(row) for row in rows]
                 sets = [offer.arms for offer in offers]
-                if worths is None and offers and self._own_worth(offers[0]) is not None:
-                    worths = [self._own_worth(offer) for offer in offers]
             else:
                 worths = self._worths(values, costs, len(sets)) if hasattr(sets, "__len__") else None
             if self.policy.remembers:
@@ -517,7 +515,6 @@ class Agent(DecidesLists):
 
     def _chances(self, offer: Offer, worth: Worth | None = None) -> Floats:
         """Compute the probability of each item of an offer."""
-        worth = worth or self._own_worth(offer)
         matrix = validate(offer.arms, self._dim)
         return probabilities_of(self._decider.log_probabilities(matrix, offer, worth))
 
@@ -542,10 +539,6 @@ class Agent(DecidesLists):
             self._worth(None if values is None else values[i], None if costs is None else costs[i])
             for i in range(count)
         ]
-
-    def _own_worth(self, offer: Offer) -> Worth | None:
-        """The values and costs that the catalogue has of its items."""
-        return None if offer.worth is None else self._worth(*offer.worth)
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
         """Compute the probability with which one item of the catalogue would be played now.
@@ -594,7 +587,7 @@ class Agent(DecidesLists):
         worth = None if values is None and costs is None else self._worth(values, costs)
         if arms is None or context is not None or items is not None:
             offer = self._offer(arms, context, items)
-            arms, worth = offer.arms, worth or self._own_worth(offer)
+            arms = offer.arms
         return validate(arms, self._dim), worth
 
     def explain(

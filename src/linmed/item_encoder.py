@@ -29,8 +29,6 @@ class Offer(NamedTuple):
     """What becomes known by deciding."""
     context: Floats | None
     """The numbers of the context (dx,); None where the map reads none."""
-    worth: tuple[Floats | None, Floats | None] | None = None
-    """Values and costs (K,) of the items, where the catalogue has any."""
 
 
 class ItemEncoder:

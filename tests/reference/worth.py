@@ -1,4 +1,4 @@
-"""Utility as in docs/costs-and-budgets.md, in NumPy: û, and distances of g = v μ′(z)(1, a) in V⁻¹."""
+"""Utility as in docs/costs.md, in NumPy: û, and distances of g = v μ′(z)(1, a) in V⁻¹."""
 
 import numpy as np
 
