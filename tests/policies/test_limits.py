@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.stats import chi2
 
 from linmed import (
     EXP2,
@@ -51,6 +52,25 @@ def limited(p, **limits):
 )
 def test_laws_worked_by_hand(limits, law):
     np.testing.assert_allclose(limited((0.7, 0.2, 0.08, 0.02), **limits), law, rtol=0.0, atol=1e-10)
+
+
+class Told(LinMED):
+    """Plays four arms by the law of the worked examples, whatever it learns; written in Python."""
+
+    def log_probabilities(self, state, arms):
+        return np.broadcast_to(np.log([0.7, 0.2, 0.08, 0.02]), (len(arms), 4))
+
+
+def test_limits_go_around_a_policy_of_ones_own_and_below_a_control_group():
+    one = Agent(Limits(Told(), floors=0.05), dim=2, seed=1, control=0.1)
+    law = (0.635714285714, 0.199489795918, 0.094795918367, 0.07)
+    for _ in range(5):
+        decision = one.decide(np.ones((4, 2)))
+        np.testing.assert_allclose(decision.probabilities, law, rtol=0.0, atol=1e-10)
+        one.learn(decision, 1.0)
+    counts = np.bincount([one.decide(np.ones((4, 2))).arm for _ in range(5000)], minlength=4)
+    expected = 5000 * np.array(law)
+    assert ((counts - expected) ** 2 / expected).sum() <= chi2.isf(1e-6, 3)
 
 
 def test_a_law_that_may_not_have_all_its_mass_leaves_the_rest_to_the_other_arms():
@@ -245,6 +265,8 @@ def test_names_must_be_items_or_numbers_of_arms():
         Agent(Limits(LinMED(), groups={"mint": ["fig"]}), catalogue=teas)
     with pytest.raises(ValueError, match="'fig' is no arm's number; ids need a catalogue"):
         Agent(Limits(LinMED(), caps={"fig": 0.1}), dim=2)
+    with pytest.raises(ValueError, match="must name every arm once"):
+        Agent(Limits(LinMED(), caps={"7": 0.1, "07": 0.2}), dim=2)
     with pytest.raises(ValueError, match="base must be"):
         Disjoint(Limits(LinMED()))
 

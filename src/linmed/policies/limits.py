@@ -104,12 +104,8 @@ class Limits(Around):
     def _require_possible(self) -> None:
         """Refuse limits that no law keeps where all names are there."""
         members = {one for _, some in self.groups for one in some}
-        all_others = (
-            {}
-            if isinstance(self.floors, tuple) or isinstance(self.caps, tuple)
-            else {"all": (self.floors, self.caps)}
-        )
-        for name, (low, high) in {**all_others, **self._named, **self._of_groups}.items():
+        others = {"all": (_lookup(self.floors, 0.0)[1], _lookup(self.caps, 1.0)[1])}
+        for name, (low, high) in {**others, **self._named, **self._of_groups}.items():
             if low > high:
                 text = f"floors must not be above caps, got {low:g} and {high:g} for {name!r}"
                 raise BadValue("floors", text)
@@ -222,6 +218,10 @@ class Limits(Around):
         numbers = {name: place for place, (name, _) in enumerate(self.groups)}
         owner = {one: numbers[name] for name, members in self.groups for one in members}
         named = [(int(name), *limits, owner.get(name, -1)) for name, limits in self._named.items()]
+        if len({place for place, *_ in named}) < len(named):
+            raise BadValue(
+                "floors", f"floors, caps and groups must name every arm once, got {[*self._named]}"
+            )
         places, lows, highs, groups = np.array(named, dtype=np.float64).reshape(-1, 4).T
         of_groups = np.array([*self._of_groups.values()]).reshape(-1, 2).T
         return core.LimitedRule(
@@ -278,10 +278,10 @@ class Limits(Around):
 
     def derived_name(self) -> str:
         """Say the base policy and the limits that there are."""
-        told = [("floors", self.floors, 0.0), ("caps", self.caps, 1.0), ("groups", self.groups, ())]
+        limits = [("floors", self.floors, 0.0), ("caps", self.caps, 1.0), ("groups", self.groups, ())]
         words = [
-            f"{name}={value if isinstance(value, float) else {k: v for k, v in value}}"
-            for name, value, default in told
+            f"{name}={value if isinstance(value, float) else dict(value)}"
+            for name, value, default in limits
             if value not in (default, ())
         ]
         return f"Limits {self.base.name}" + (f" ({', '.join(words)})" if words else "")
