@@ -529,6 +529,17 @@ class Client(_Sender):
     >>> client.trend("shop", missing="skip")["judged"]
     2
 
+    The log judges other policies, here or, as a file, with `linmed.ope`:
+
+    >>> import tempfile
+    >>> bandit = client.create("judged", dim=1, reward_range=(0, 1))
+    >>> for decision in client.decide_batch("judged", [[[1.0], [0.5]]] * 20):
+    ...     client.reward("judged", decision, 1.0)
+    >>> [(row["target"], row["estimate"]) for row in client.evaluate("judged", ["logged"])["results"]]
+    [('logged', 1.0)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     client.export("judged", f"{folder}/log.parquet")
+
     A change of policy learns again from the whole log; an archived bandit takes no more decisions:
 
     >>> client.change("shop", policy={"policy": "LinMED", "sigma": 0.3})["policy_version"]
