@@ -294,7 +294,8 @@ class Taken:
 class Group:
     """Write the requests of one transaction; `again` if an earlier attempt may have been committed.
 
-    What is written is no earlier than the last moment of its bandit in `times`.
+    What is written is no earlier than the last moment of its bandit in `times`. Before rewards, and where
+    `due`, it writes what became of deadlines, in their order.
     """
 
     def __init__(
