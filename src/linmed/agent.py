@@ -204,6 +204,12 @@ class Agent(DecidesLists):
         `values` are what a unit of reward of each arm is worth and `costs` what each arm costs, (K,) or one
         number: the agent then maximises value · reward − cost, and still learns the reward. By default they
         are 1 and 0. See docs/costs.md.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2, seed=7)
+        >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+        >>> decision.arm, round(decision.probability, 6)
+        (0, 0.933333)
         """
         moment = None
         if self._timed or time is not None:
@@ -282,6 +288,15 @@ class Agent(DecidesLists):
         `outcomes` are further numbers that came back, by name (a list of them for several decisions): they
         are logged, not learned. `time`, in seconds since 1970, is when the reward came, by default now; it
         is logged, and compared with the deadline if there is one (`wait`).
+
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
+        >>> first, second, *others = [agent.decide(arms) for _ in range(5)]
+        >>> agent.learn(second, reward=1.0)
+        >>> agent.learn(first.id, reward=0.0)
+        >>> agent.learn(others, [0.5, 0.0, 1.0])
+        >>> agent.count
+        5
         """
         if isinstance(decision, Decision):
             identifier = decision._id
@@ -470,6 +485,12 @@ class Agent(DecidesLists):
         """Learn data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
 
         `time`, one number or (n,) in seconds since 1970, is for a policy that forgets by the clock.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2)
+        >>> agent.observe([[1.0, 0.0], [0.0, 1.0]], [0.5, 1.0])
+        >>> agent.count, agent.theta.round(6)
+        (2, array([0.25, 0.5 ]))
         """
         rows = np.atleast_2d(validation.floats("features", features))
         rewards = np.atleast_1d(validation.floats("reward", reward))
@@ -502,7 +523,14 @@ class Agent(DecidesLists):
         values: ArrayLike | None = None,
         costs: ArrayLike | None = None,
     ) -> Floats:
-        """Compute the probability with which each of `arms` (K, d), or of a catalogue's items, is played."""
+        """Compute the probability with which each of `arms` (K, d), or of a catalogue's items, is played.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent.observe([1.0, 0.0], reward=1.0)
+        >>> agent.probabilities(arms).round(3)
+        array([0.951, 0.049])
+        """
         with self._lock:
             if self._decider.sampler is not None and arms is None and items is None:
                 law = self._decider.law(context)
@@ -569,6 +597,13 @@ class Agent(DecidesLists):
 
         For clicks these are rates. An interval holds for one arm at one time; to compare arms see `verdict`.
         With `values` or `costs`, as in `decide`, it is of the utility, value · reward − cost.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe([1.0, 0.0], reward=0.5)
+        >>> expected = agent.mean([[1.0, 0.0], [0.0, 1.0]])
+        >>> expected.mean.round(3), expected.lower.round(3), expected.upper.round(3)
+        (array([0.495, 0.   ]), array([ 0.152, -3.45 ]), array([0.838, 3.45 ]))
         """
         matrix, worth = self._offered(arms, context, items, values, costs)
         with self._lock:
@@ -606,6 +641,14 @@ class Agent(DecidesLists):
         The answer prints as text, in a notebook and as a picture. `arm` is the one to explain, by its number,
         its item's id or the decision for it: by default the likeliest. `names` of arms and `features` of
         columns default to those of the catalogue and its map. `top`: how many arms are shown.
+
+        >>> from linmed import Agent, LinMED
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> why = agent.explain(arms, names=["tea", "coffee"])
+        >>> why.names[why.best], why.table()["arm"].to_pylist()
+        ('tea', ['tea', 'coffee'])
         """
         with self._lock:
             if arms is None or context is not None or items is not None:
@@ -636,6 +679,13 @@ class Agent(DecidesLists):
         With probability 1 − `delta` or more every verdict is right, however often you ask and however the
         data were chosen. `epsilon`: how much worse than the best arm is good enough. See also `Verdicts`.
         `values` and `costs`, as in `decide`: of the utility, value · reward − cost.
+
+        >>> from linmed import Agent, LinMED
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> print(agent.verdict(arms))
+        Arm 0 is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
         """
         matrix, worth = self._offered(arms, None, None, values, costs)
         by = looker(self.policy, delta)
@@ -643,7 +693,14 @@ class Agent(DecidesLists):
             return look(by, self.state, matrix, epsilon, self._repeats, worth)
 
     def drift(self) -> Drift:
-        """Tell whether the world has changed, if the policy watches for it: see `Drift` and `Forgetful`."""
+        """Tell whether the world has changed, if the policy watches for it: see `Drift` and `Forgetful`.
+
+        >>> from linmed import Agent, Forgetful, LinMED
+        >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+        >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+        >>> agent.drift().changed
+        True
+        """
         with self._lock:
             return drift_of(self.policy, self.state)
 
