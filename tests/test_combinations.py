@@ -15,8 +15,8 @@ from linmed.features import Catalogue, Category
 GUIDE = Path(__file__).parent.parent / "docs" / "policies.md"
 PARTS = (
     *(("Budget",) if hasattr(linmed, "Budget") else ()),
-    "Limits", "control", "shadow", "wait", "Forgetful", "Disjoint", "clicks", "catalogue", "CatalogueMED",
-    "lists",
+    "Limits", "control", "shadow", "wait", "costs", "Forgetful", "Disjoint", "clicks", "catalogue",
+    "CatalogueMED", "lists",
 )  # fmt: skip
 LOW, HIGH, SHARE = 0.04, 0.6, 0.3
 TEAS = [{"item_id": f"tea-{i}", "price": 1.0 + i} for i in range(6)]
@@ -46,16 +46,19 @@ def made(parts):
     options = {"control": SHARE} if "control" in parts else {}
     options |= {"shadow": {"other": base}} if "shadow" in parts else {}
     options |= {"wait": 3.0} if "wait" in parts else {}
+    worth = {"values": 2.0, "costs": [0.1 * i for i in range(6)]} if "costs" in parts else {}
     if offers_items(parts):
         context = [Category("device", ["phone", "desk"])]
         agent = Agent(policy, seed=7, catalogue=Catalogue.from_table(TEAS), context=context, **options)
-        return agent, {"context": {"device": "desk"}}
+        return agent, {"context": {"device": "desk"}, **worth}
     arms = base.like(np.random.default_rng(0).normal(size=(6, 3)) / 2.0)
-    return Agent(policy, dim=arms.shape[1], seed=7, **options), {"arms": arms}
+    return Agent(policy, dim=arms.shape[1], seed=7, **options), {"arms": arms, **worth}
 
 
 def tried(parts):
     """Nothing where they go together; else what the library says."""
+    if {"costs", "lists"} <= parts:
+        return "decide_list takes no values and costs"
     try:
         agent, asked = made(parts)
         for t in range(12):

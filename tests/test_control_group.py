@@ -10,6 +10,7 @@ from linmed import EXP2, Agent, CatalogueMED, Disjoint, Greedy, LinMED, LinTS, L
 from linmed.core import core
 from linmed.features import Catalogue
 from linmed.log import DecisionLog
+from linmed.policies.worth import priced
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 TEAS = [{"item_id": name, "price": price} for name, price in (("oolong", 4.0), ("mint", 2.0), ("fig", 3.0))]
@@ -166,11 +167,12 @@ def test_a_probability_that_is_an_estimate_becomes_exact_under_control():
     """The error is that of the arm that was drawn, whoever drew it."""
     arms = np.random.default_rng(1).normal(size=(5, 3))
     exact, one = (Agent(LinTS(propensity=p), dim=3, seed=3, control=0.5) for p in ("exact", 500))
-    errors = 0.5 * one.policy.propensity_error(one.state, arms[None])[0]
+    costs = [0.0, 0.3, 0.0, 0.6, 0.0]
+    errors = 0.5 * one.policy.propensity_error(one.state, priced(arms, 1.0, costs)[None])[0]
     for _ in range(20):
-        a, b = exact.decide(arms), one.decide(arms)
+        a, b = exact.decide(arms, costs=costs), one.decide(arms, costs=costs)
         assert (a.arm, a.control) == (b.arm, b.control)
-        np.testing.assert_allclose(b.probabilities, one.probabilities(arms), rtol=1e-12)
+        np.testing.assert_allclose(b.probabilities, one.probabilities(arms, costs=costs), rtol=1e-12)
         assert b.probability_error == errors[b.arm]
         if a.control:
             assert a.probability_error == pytest.approx(errors[a.arm])

@@ -110,7 +110,7 @@ class ControlledDecider(Decider):
         decision = super().decide(matrix, offer, worth)
         drew = None
         if theirs is not None:
-            decision, drew = self._mixed(decision, matrix, offer, theirs)
+            decision, drew = self._mixed(decision, matrix, offer, theirs, worth)
         seen = {name: probability_of(float(law[decision._arm])) for name, law in shadows.items()}
         decision._groups = GroupRecord(
             drew, None if self.control is None else self.control.share, seen or None
@@ -118,27 +118,28 @@ class ControlledDecider(Decider):
         return decision
 
     def _mixed(
-        self, decision: Decision, arms: Floats, offer: Offer | None, theirs: Floats
+        self, decision: Decision, arms: Floats, offer: Offer | None, theirs: Floats, worth: Worth | None
     ) -> tuple[Decision, bool]:
         """Decide for either side with the marginal probability; also say whether the control group drew."""
         assert self.control is not None
         side, uniform = self.noise.rows[self.noise.used - 1, 0, -UNIFORMS:]
         own, error = decision.log_probabilities, decision.probability_error
         if own is None:  # the policy says its own probability alone, as an estimate
-            own = super().log_probabilities(arms, offer)
+            own = super().log_probabilities(arms, offer, worth)
         law, drew = self._marginal(own, theirs), bool(side < self.control.share)
         chosen = np.array([decision._arm])
         if drew:
             core.sample(theirs[None], np.array([[uniform]]), chosen)
         arm = int(chosen[0])
         if self.policy.integrates and (arm != decision._arm or decision.log_probabilities is None):
-            errors = self.policy.propensity_error(self.state, arms[None])
+            shown = arms if worth is None else worth.beside(arms)
+            errors = self.policy.propensity_error(self.state, shown[None])
             error = 0.0 if errors is None else float(errors[0, arm])
         vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * error
         item = None if offer is None else offer.ids[arm]
         mixed = Decision(arm, float(law[arm]), as_bytes(law), vector, vector, len(arms), error, item)
-        if hasattr(decision, "_worth"):
-            mixed._worth = decision._worth
+        if worth is not None:
+            mixed._worth = worth
         return mixed, drew
 
     def _marginal(self, own: Floats, theirs: Floats) -> Floats:
