@@ -61,9 +61,7 @@ def test_the_source_archive_has_what_builds_and_tests_it(tmp_path: Path) -> None
     tracked = run("git", "ls-files", "src", "core", "tools", "tests", "examples", cwd=ROOT).stdout.split("\n")
     assert {name for name in tracked if name} <= names
     assert {"LICENSE", "README.md", "pyproject.toml", "Makefile"} <= names
-    assert not {
-        name for name in names if name.endswith(COMPILED)
-    }  # nor has a wheel those of an editable install
+    assert not {name for name in names if name.endswith(COMPILED)}  # as an editable install has them
 
 
 @pytest.mark.unix
