@@ -89,6 +89,8 @@ def test_a_reward_counts_once():
         one.learn(decision, 1.0)
     with pytest.raises(KeyError, match="has had its reward already"):
         one.learn(decision.id, 1.0)
+    with pytest.raises(ValueError, match=r"reward must be at most 1e\+100 in size"):
+        one.learn(one.decide(ARMS), -1e200)
     np.testing.assert_array_equal(one.theta, theta)
 
 

@@ -60,8 +60,9 @@ def test_a_flipped_byte_is_noticed(tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     np.savez(tmp_path / "other.npz", x=np.ones(3))
+    np.savez(tmp_path / "bare.npz", meta=np.frombuffer(b"{}", dtype=np.uint8))  # without a format
     (tmp_path / "text").write_text("hello")
-    for name in ("other.npz", "text"):
+    for name in ("other.npz", "bare.npz", "text"):
         with pytest.raises(ValueError, match="not a linmed agent"):
             Agent.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
