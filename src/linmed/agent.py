@@ -548,12 +548,11 @@ class Agent(DecidesLists):
 
     def _worth(self, values: Any, costs: Any) -> Worth:
         """Values and costs that were given, if the policy takes any."""
-        if not self.policy.takes_worth:
+        if not self._decider.takes_worth:
             self.policy.require_worth()
-        if self._decider.sampler is not None:
             text = "routes among a catalogue know no values and costs; LinMED looks at every item"
             raise validation.BadValue("costs", f"costs: {text}")
-        return Worth(values, costs)
+        return tuple.__new__(Worth, (values, costs))  # half the time of Worth(values, costs)
 
     def _worths(self, values: Any, costs: Any, count: int) -> list[Any] | None:
         """The values and costs of so many sets."""

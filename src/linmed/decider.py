@@ -123,6 +123,8 @@ class Decider:
         self._decides = live if self.policy.law_in_core else None
         self._learns = live if self.policy.learns_in_core else None
         self._items: tuple[Sequence[Any], Policy, Any] | None = None
+        self.takes_worth = self.policy.takes_worth and self.sampler is None
+        """Whether arms may have values and costs."""
         self.check_reward: Callable[[float], None] = self.policy.check_rewards
         """Raises what names `reward` where nothing can be learned from one."""
 
