@@ -108,7 +108,7 @@ def live(table: pa.Table) -> LiveSource:
         if row["reward"] is not None:
             moment = int(row["reward_time"].timestamp() * 1e6)
             reward = {"seq": number, "decision": number, "bandit": 1, "reward": row["reward"]}
-            rewarded.append(reward | {"time": moment})
+            rewarded.append(reward | {"kind": "reward", "time": moment})
     connection = engine.connect()
     shop = {"id": 1, "name": "shop", "dim": 2, "settings": "{}", "version": 1, "revision": 1}
     connection.execute(sa.insert(database.bandits), shop | {"archived": False, "created": 0})
