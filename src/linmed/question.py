@@ -247,6 +247,20 @@ class Question:
             label="outcome",
         ),
     )
+    reward: str | None = field(
+        default=None,
+        metadata=option(
+            '"utility" asks about value · reward − cost, by the columns `value` and `cost`. A decision '
+            "without a value has value 1, one without a cost has cost 0. `reward_range` is then that of the "
+            "utility; a number for `missing` is still a reward.",
+            check=lambda name, value: validation.option(name, value, ("utility",)),
+            words=("utility",),
+            metavar="REWARD",
+            served=True,
+            label="reward",
+            shown=lambda _: "value · reward − cost",
+        ),
+    )
     batch: int = field(
         default=65_536, metadata=option("Decisions that are read at once.", check=validation.whole)
     )
@@ -254,6 +268,18 @@ class Question:
     def __post_init__(self) -> None:
         for name in OPTIONS:
             object.__setattr__(self, name, checked(name, getattr(self, name)))
+        if self.reward is None:
+            return
+        if self.outcome is not None:
+            raise BadValue(
+                "reward", "reward='utility' is made of the reward: leave out outcome, or ask for each"
+            )
+        if self.reward_range is None and self.interval == "betting":
+            raise BadValue(
+                "reward_range",
+                "reward_range must be given with reward='utility' and interval='betting': the lowest and the "
+                "highest value · reward − cost that are possible",
+            )
 
 
 OPTIONS: dict[str, Option] = {
@@ -288,6 +314,7 @@ class Models(Rewards, total=False):
 
     regressor: Any
     smallest_probability: float | None
+    reward: str | None
 
 
 class Course(Models, total=False):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linmed.log import DecisionLog
-from linmed.log.source import Malformed, Source
-from linmed.ope import evaluate
+from linmed.log.source import Malformed, Slice, Source, TableSource
+from linmed.ope import compare, evaluate
 from tests.blame import blames
 from tests.log.conftest import FORMS, ROWS, SOURCES
 
@@ -136,6 +136,35 @@ def test_views_read_the_same_in_any_batch_and_in_pieces(forms, form):
             assert rows(view, batch) == whole, name
         assert len(view) == len(whole), name
         assert [row for piece in view.pieces() for row in rows(piece)] == whole, name
+
+
+class Live(TableSource):
+    """A log that is still written: its last row is at 90 s, and now it is 1000 s."""
+
+    def ended(self):
+        return 1_000_000_000
+
+    def slice(self, start, stop):
+        return Slice(self, start, stop)
+
+
+@pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
+def test_parts_of_a_log_that_is_still_written_are_as_old_as_it_is():
+    columns = {"arm": [0] * 10, "probability": [1.0] * 10, "decision_id": [*"abcdefghij"]}
+    time = pa.array(range(0, 100_000_000, 10_000_000), pa.timestamp("us", tz="UTC"))
+    log = DecisionLog(Live(pa.table(columns | {"reward": [0.5, None] * 5, "time": time})), "live")
+    for part, young, old in (
+        (log[1:8], 7, 2),
+        (log.where(arm=0), 10, 3),
+        (log.distinct(), 10, 3),
+        (log.before(50.0), 5, 3),
+    ):
+        for mature, judged in ((900, young), (980, old)):
+            found = evaluate(part, 0, "ipw", missing=0.0, mature=mature)
+            assert found["n"].to_pylist() == [judged]
+    groups = ["a", "b"] * 5
+    log = DecisionLog(Live(log.source.table.append_column("group", [groups])), "live")
+    assert compare(log, "group", missing=0.0, mature=980)["n"].to_pylist() == [3, 3, 3]
 
 
 def test_a_directory_stays_in_pieces_where_it_is_cut_or_filtered(forms):

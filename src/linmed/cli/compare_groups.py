@@ -9,7 +9,7 @@ from linmed.cli.log_options import add_log, add_output, add_question, answer, fa
 from linmed.ope.choose import brief, decisions_to_go, listed
 from linmed.ope.compare import compare, named_arms
 from linmed.ope.evaluate import COMPARABLE
-from linmed.question import VALID
+from linmed.question import OPTIONS, VALID
 from linmed.report.tables import Table
 from linmed.report.text_report import has_interval
 
@@ -40,6 +40,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         "--shares", type=shares, metavar="GROUP=SHARE,...",
         help="of the visitors, as they were assigned: a=0.5,b=1/4,c=1/4; equal unless given",
     )  # fmt: skip
+    add("--reward", choices=("utility",), help=OPTIONS["reward"].meaning.partition(". ")[0])
     add_question(parser, compare, interval=COMPARABLE)
     add_output(parser)
     parser.set_defaults(run=run)

@@ -110,6 +110,10 @@ class View(Source):
         """Trust: what does not repeat among all rows does not among some."""
         return self.source.vouches()
 
+    def ended(self) -> int | None:
+        """Tell what the source tells: a log that is still written has the same present in all its parts."""
+        return self.source.ended()
+
 
 @dataclass(frozen=True)
 class Slice(View):

@@ -286,6 +286,12 @@ def _taught(
     """The part of the log that judges, the candidates as targets, and how many decisions taught them."""
     if not any(isinstance(one, Policy) for one in candidates.values()):
         return log, [one for one in candidates.values() if isinstance(one, Target)], 0
+    if question.reward is not None:
+        raise BadValue(
+            "candidates",
+            "candidates that are to learn would maximise the reward, and reward='utility' judges by "
+            "value · reward − cost: give targets only",
+        )
     size = len(log)
     taken = train if isinstance(train, int) else round(train * size)
     if not 0 < taken < size:
@@ -334,7 +340,7 @@ def _excess(
     confidence: float, ranges: Mapping[str, tuple[float, float]], **work: Any,
 ) -> tuple[list[Excess], list[str]]:  # fmt: skip
     """Bound how much more of a guardrail's outcome each candidate has; with doubts about that."""
-    asked = dataclasses.replace(question, reward_range=ranges.get(rail.outcome))
+    asked = dataclasses.replace(question, reward=None, reward_range=ranges.get(rail.outcome))
     log = with_outcome(log, rail.outcome)
     absolute, last = isinstance(rail.baseline, float), len(candidates)
     base = None if absolute else as_target(rail.baseline)

@@ -16,10 +16,11 @@ from scipy.special import gammaln
 
 from linmed import validation
 from linmed.log import SCHEMA, DecisionLog, Malformed, ParquetSource, Source
+from linmed.log.source import View
 from linmed.ope.accumulators import Tally
 from linmed.ope.evaluate import COMPARABLE, Judged, Progress, judge, table
 from linmed.ope.intervals import asymptotic_quantile, honest, quantile, warn
-from linmed.ope.log_facts import as_log, holds, require
+from linmed.ope.log_facts import WORTH, as_log, holds, require
 from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reader, Reading, Rounds, possible_rewards
 from linmed.ope.targets import ArmTarget
@@ -40,10 +41,10 @@ NESTED = 0.95
 
 
 @dataclass(frozen=True)
-class Grouped(Source):
+class Grouped(View):
     """A log as one of a randomised experiment: the arm is a visitor's group, its probability the share."""
 
-    source: Source
+    made = ("arm", "arm_count", "probability")
     groups: str
     names: tuple[Any, ...]
     shares: tuple[float, ...]
@@ -53,12 +54,13 @@ class Grouped(Source):
     @property
     def columns(self) -> list[str]:
         """What comparing groups needs."""
-        kept = [name for name in ("reward", "time", "reward_time", self.unit) if name in self.source.columns]
-        return ["arm", "arm_count", "probability", *kept]
+        wanted = ("reward", "time", "reward_time", *WORTH, self.unit)
+        kept = [name for name in wanted if name in self.source.columns]
+        return [*self.made, *kept]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """The source's batches with groups for arms."""
-        taken = [name for name in columns if name not in ("arm", "arm_count", "probability")]
+        taken = [name for name in columns if name not in self.made]
         names, shares = pa.array(self.names), np.asarray(self.shares)
         for batch in self.source.read(list(dict.fromkeys([self.groups, *taken])), rows, malformed):
             group = _plain(batch.column(self.groups))
@@ -318,8 +320,9 @@ def compare(
     """Tell of an A/B test what each group earns per visitor, and how much more than `baseline`.
 
     `log`: a log, the path of a Parquet file, or any table (pandas, polars, pyarrow, a dictionary of arrays)
-    with one row a visitor, whose column `reward` is what came of it. `groups`: the column that says which
-    group a visitor was put into, at random. `shares`: each group's share of the visitors; equal unless
+    with one row a visitor, whose column `reward` is what came of it. Of a log, `reward="utility"` is
+    value · reward − cost, by its columns `value` and `cost`. `groups`: the column that says which group a
+    visitor was put into, at random. `shares`: each group's share of the visitors; equal unless
     given. Groups whose sizes such shares would hardly produce (an e-value of 1,000, valid at any time) are
     refused: visitors were not assigned as is believed. `baseline` and `shares` may name groups as they are
     printed.
@@ -359,7 +362,7 @@ def compare(
     validation.text("reward", reward)
     if unit is not None and validation.text("unit", unit) in (groups, reward):
         raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
-    whole, column, maybe = _visitors(log, groups, reward, unit, question)
+    whole, column, maybe, question = _visitors(log, groups, reward, unit, question)
     found = assignment(whole, column)
     units, seen = None, Reading()
     waiting: list[str] = []
@@ -367,7 +370,7 @@ def compare(
         units = _by_unit(whole, column, maybe[0], found, seen, question)
         waiting += of_waiting(question.missing, seen, whole)
         whole, column = units.log(whole.name), "group"
-        question = dataclasses.replace(question, missing=MISSING, mature=None)
+        question = dataclasses.replace(question, missing=MISSING, mature=None, reward=None)
         found = assignment(whole, column)
     suspect = repeated_unit(whole, column, found, maybe) if unit is None and by is None else None
     if suspect is not None:
@@ -446,7 +449,8 @@ def _by_unit(
     log = DecisionLog(Grouped(whole.source, column, found.names, even, unit), whole.name)
     possible = possible_rewards(question.reward_range, needed=question.interval == "betting")
     reader = Reader(
-        extra=(unit,), possible=possible, missing=question.missing, mature=question.mature
+        extra=(unit,), possible=possible, missing=question.missing, mature=question.mature,
+        utility=question.reward is not None,
     ).settled(log)  # fmt: skip
     units = Units(unit, found.names)
     for rounds in reader.scan(log, seen):
@@ -508,20 +512,26 @@ DISORDER = (
 
 def _visitors(
     log: Any, groups: str, reward: str, unit: str | None, question: Question
-) -> tuple[DecisionLog, str, list[str]]:
-    """What was given as a log, its column with the groups, and that of the unit, or all that may be it."""
+) -> tuple[DecisionLog, str, list[str], Question]:
+    """What was given as a log, its column with the groups, that of the unit or all that may be it.
+
+    And the question, which may be about the utility.
+    """
     if isinstance(log, (str, os.PathLike)) and Path(log).exists():
         have = ParquetSource(Path(log)).columns
         if have and not {"arm", "probability"} <= set(have):
             _require(have, groups, reward, unit)
             where = {"arm": groups, "probability": 1.0, "reward": reward}
             opened = as_log(DecisionLog.open(log, where), question)
-            return opened, named_arms(opened), _others(opened, groups, unit)
+            return opened, named_arms(opened), _others(opened, groups, unit), question
     if isinstance(log, (DecisionLog, str, os.PathLike)):
         if reward != "reward":
-            raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
+            if reward != "utility":
+                text = f"reward must be the log's own column 'reward', or 'utility', got {reward!r}"
+                raise BadValue("reward", text)
+            question = dataclasses.replace(question, reward=reward)
         opened = as_log(log, question)
-        return opened, groups, _others(opened, groups, unit)
+        return opened, groups, _others(opened, groups, unit), question
     if not (isinstance(log, Mapping) or hasattr(log, "iloc") or hasattr(log, "__arrow_c_stream__")):
         kinds = "a log, the path of one, a pyarrow, pandas or polars table or a dictionary of arrays"
         raise BadType("log", f"log must be {kinds}, got {log!r}")
@@ -540,7 +550,7 @@ def _visitors(
     columns |= {"arm": np.zeros(size, np.int64), "probability": np.ones(size)}
     columns |= {OTHER + name: content[name] for name in others if unit or _names(content[name], size)}
     made = as_log(DecisionLog.from_table(columns), question)
-    return made, "group", [name for name in made.columns if name.startswith(OTHER)]
+    return made, "group", [name for name in made.columns if name.startswith(OTHER)], question
 
 
 def _others(log: DecisionLog, groups: str, unit: str | None) -> list[str]:

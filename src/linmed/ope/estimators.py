@@ -14,7 +14,7 @@ logs of policies that learn.
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -340,6 +340,15 @@ class RewardModel(Protocol):
 
     def predict_learn(self, rounds: Rounds) -> Floats:
         """Predict q̂_t of every arm of every decision, flat (ΣK,); then learn from these decisions."""
+
+
+def predictions(model: RewardModel, rounds: Rounds) -> Floats:
+    """Predict what decisions are judged by (ΣK,): of the utility, value · q̂ − cost, with q̂ of the reward."""
+    if rounds.paid is None:
+        return model.predict_learn(rounds)
+    assert rounds.worth is not None
+    values, costs = rounds.worth
+    return values * model.predict_learn(replace(rounds, reward=rounds.paid)) - costs
 
 
 class Ridge:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from linmed import validation
 from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
-from linmed.ope.estimators import as_model
+from linmed.ope.estimators import as_model, predictions
 from linmed.ope.intervals import warn
 from linmed.ope.lists import as_lists, difference_lists, evaluate_lists, sequence_lists
 from linmed.ope.log_facts import Log, as_log, require
@@ -314,14 +314,14 @@ def answers(
     model = as_model(plan.regressor) if plan.modelled else None
     if model is not None and part.earlier is not None:
         for rounds in plan.scan.reader.known(part.earlier):
-            model.predict_learn(rounds)
+            predictions(model, rounds)
     if executor is None:
         parts = plan.scan.parts(part.judged, reading)
     else:
         spread = _spread(plan.scan.collect, part.judged, reading, executor)
         parts = (one for several in spread for one in several)
     for rounds, chances in parts:
-        predicted = None if model is None else model.predict_learn(rounds)
+        predicted = None if model is None else predictions(model, rounds)
         yield [Answer(plan, rounds, chance, predicted) for chance in chances]
         if progress is not None:
             progress(reading.decisions)

@@ -22,6 +22,8 @@ CERTAIN = 14.0
 """e^−14 is about one in a million."""
 KEYS = ("time", "context", "arms", "probabilities")
 """Columns that are known before a draw."""
+WORTH = ("value", "cost")
+"""Columns of the played arm; a list with those of every arm is called as they are, with an s."""
 LOOKED_AT = 1 << 16
 """Rows in which copies of decisions are looked for."""
 PATTERN = 50
@@ -47,7 +49,15 @@ def as_log(log: Log, question: Question | None = None) -> DecisionLog:
     if (repeated := log.duplicates()) is not None:
         advice = "log.distinct() keeps the first of each"
         raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
-    return log if question is None or question.outcome is None else with_outcome(log, question.outcome)
+    if question is None:
+        return log
+    if question.reward is not None and not any(has_some(log, name) for name in WORTH):
+        raise BadValue(
+            "reward",
+            f"reward='utility' needs a column 'value' or 'cost' of floating-point numbers, and "
+            f"{log.name} has neither: agents log them where `decide` is given values or costs",
+        )
+    return log if question.outcome is None else with_outcome(log, question.outcome)
 
 
 @dataclass(frozen=True)
@@ -80,10 +90,6 @@ class _Outcome(View):
     def pieces(self) -> list[tuple[str, Source]]:
         """Give those of the source."""
         return [(label, replace(self, source=piece)) for label, piece in self.source.pieces()]
-
-    def ended(self) -> int | None:
-        """Tell what the source tells."""
-        return self.source.ended()
 
 
 def with_outcome(log: DecisionLog, name: str) -> DecisionLog:

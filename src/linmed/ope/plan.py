@@ -15,7 +15,16 @@ from linmed import validation
 from linmed.log import DecisionLog
 from linmed.log.views import moment
 from linmed.ope.estimators import Estimator, as_estimators
-from linmed.ope.log_facts import begins_with, ended, fixed_shares, holds, of_catalogue, require
+from linmed.ope.log_facts import (
+    WORTH,
+    begins_with,
+    ended,
+    fixed_shares,
+    has_some,
+    holds,
+    of_catalogue,
+    require,
+)
 from linmed.ope.scan import Reader, Reading, RewardRange, Rounds, possible_rewards
 from linmed.ope.sequences import SHARES
 from linmed.ope.targets import Target, as_targets
@@ -104,7 +113,8 @@ class Plan(Question):
         self._set("targets", tuple(target.settled(log) for target in as_targets(self.targets)))
         super().__post_init__()
         self._set("possible", possible_rewards(self.reward_range, needed=self.interval == "betting"))
-        if self.reward_range is not None and not isinstance(self.missing, str):
+        utility = self.reward is not None
+        if self.reward_range is not None and not isinstance(self.missing, str) and not utility:
             assert self.possible is not None
             low, high, _ = self.possible
             if not low <= self.missing <= high:
@@ -137,6 +147,10 @@ class Plan(Question):
         if self.estimators is None and unknown is not None:
             whose = f"target {unknown.name!r}" if counted else log.name
             self._set("left_out", f"dr is left out: {whose} does not tell the probability of every arm")
+        played = utility and any(has_some(log, one) and not has_some(log, f"{one}s") for one in WORTH)
+        unpriced = f"{log.name} has only the played arm's value and cost (log_arms=True logs all)"
+        if self.estimators is None and played and not self.left_out:
+            self._set("left_out", f"dr is left out: {unpriced}")
         self._ask(USUAL[: 2 if self.left_out else 3] if self.estimators is None else self.estimators)
         for asked in self.estimators if unlisted else ():
             if asked.source == "dr":
@@ -146,11 +160,17 @@ class Plan(Question):
                     "catalogue's, which lists no items (the column 'arms' is not in every row): use 'ipw' or "
                     "'snipw'",
                 )
+        if played and self.modelled:
+            text = (
+                f"a reward model of reward='utility' needs every arm's, and {unpriced}: use 'ipw' or 'snipw'"
+            )
+            raise BadValue("estimators", text)
         extra = dict.fromkeys(name for target in self.targets for name in target.extra)
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            watchful=self.watchful or self.modelled, batch=self.batch, every_arm=self.all_arms,
+            utility=utility, watchful=self.watchful or self.modelled, batch=self.batch,
+            every_arm=self.all_arms,
         ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 
@@ -207,6 +227,8 @@ class Plan(Question):
             columns["arm_count"] = None
         if self.modelled and begins_with(log, "arms"):
             columns["arms"] = None
+        if self.modelled and self.reward is not None:
+            columns.update((f"{one}s", None) for one in WORTH if f"{one}s" in log.columns)
         # Every arm's logged probability lets sequences use models, and stabilised weights are made of it.
         if self.logged and (self.guarded or self.overlap or self.interval == "adaptive"):
             columns["probabilities"] = None

@@ -20,7 +20,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
 from linmed.ope.intervals import Played
-from linmed.ope.log_facts import begins_with, ended, holds, require
+from linmed.ope.log_facts import WORTH, begins_with, ended, holds, require
 from linmed.question import MISSING, checked
 from linmed.validation import BadValue, Floats, Ints
 
@@ -90,6 +90,8 @@ class Rounds:
     arms: Floats | None = None  # (ΣK, d)
     fallback: Mask | None = None  # (n,) None where there is none
     placed: Mask | None = None  # (n,) where `arm` is a place in a catalogue, which may exceed K
+    paid: Floats | None = None  # (n,) where `reward` is the utility: the reward that it is made of
+    worth: tuple[Floats, Floats] | None = None  # and every arm's value and cost (ΣK,), where models need them
     extra: dict[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -278,10 +280,15 @@ class Check:
     """Turns batches into rounds; remembers the dimension across batches."""
 
     def __init__(
-        self, reading: Reading, possible: RewardRange | None, smallest: float | None, every_arm: bool
+        self,
+        reading: Reading,
+        possible: RewardRange | None,
+        smallest: float | None,
+        every_arm: bool,
+        utility: bool,
     ):
         self.reading, self.problems, self.possible = reading, reading.problems, possible
-        self.smallest, self.every_arm = smallest, every_arm
+        self.smallest, self.every_arm, self.utility = smallest, every_arm, utility
         self.in_range = True  # false after a reward outside a range that nobody gave
         self.dim: int | None = None
 
@@ -294,7 +301,10 @@ class Check:
             chance = pc.if_else(pa.array(fallback), 1.0, chance)  # no rule of probabilities is for these rows
         chance = given(chance, "probability", row, self.problems, 1)
         p: Floats = np.asarray(chance.to_numpy(zero_copy_only=False), np.float64)
-        reward = _floats(batch.column("reward"))
+        reward, paid = _floats(batch.column("reward")), None
+        if self.utility:
+            value, cost = (_number(batch, name, one) for name, one in zip(WORTH, (1.0, 0.0), strict=True))
+            paid, reward = reward, value * reward - cost
         arm = _ints(given(batch.column("arm"), "arm", row, self.problems, 0), 0)
         self._within("probability must lie in (0, 1]", row, p, SMALLEST, 1.0)
         if self.smallest is not None:
@@ -304,7 +314,7 @@ class Check:
         self._within("arm must be a non-negative index", row, arm, 0, np.inf)
         if fallback is not None:
             p = np.where(fallback, np.inf, p)
-        rounds = Rounds(row, arm, p, reward, fallback=fallback, placed=self._placed(batch))
+        rounds = Rounds(row, arm, p, reward, fallback=fallback, placed=self._placed(batch), paid=paid)
         if not self.problems:
             self.reading.played.add(arm, p)
         if "arm_count" in names:
@@ -317,6 +327,8 @@ class Check:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)
         if "arms" in names:
             rounds.arms = self._arms(batch.column("arms"), rounds)
+        if self.utility and ("values" in names or "costs" in names):
+            rounds.worth = self._worth(batch, "value", 1.0, rounds), self._worth(batch, "cost", 0.0, rounds)
         return rounds
 
     def _fallback(self, batch: pa.RecordBatch, row: Ints) -> Mask | None:
@@ -341,7 +353,8 @@ class Check:
     def _rewards(self, row: Ints, reward: Floats) -> None:
         if self.possible is not None and self.possible.given:
             low, high, _ = self.possible
-            self._within(f"reward must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
+            name = "value · reward − cost" if self.utility else "reward"
+            self._within(f"{name} must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
             return
         if not reward.size:
             return
@@ -398,6 +411,26 @@ class Check:
         self._arm("arms must be finite", rounds, endless, lambda i: "a NaN or an infinity")
         return flat
 
+    def _worth(self, batch: pa.RecordBatch, name: str, instead: float, rounds: Rounds) -> Floats:
+        """Every arm's value or cost (ΣK,), and `instead` in rows that have none."""
+        several, names = f"{name}s", batch.schema.names
+        column = batch.column(several) if several in names else pa.nulls(len(rounds), pa.list_(pa.float64()))
+        length = _ints(column.value_lengths(), -1)
+        if name in names:
+            lacking = batch.column(name).is_valid().to_numpy(zero_copy_only=False) & (length < 0)
+            self.problems.add(f"{several} must be given where {name} is", rounds.row, lacking, "none")
+        wrong = (length >= 0) & (length != rounds.arm_count)
+        self.problems.add(
+            f"{several} must have one entry per arm (arm_count)", rounds.row, wrong, length.item
+        )
+        if self.problems:
+            return np.empty(0)
+        flat = np.full(rounds.offsets[-1], instead)
+        flat[np.repeat(length >= 0, np.diff(rounds.offsets))] = _floats(column.flatten())
+        endless: Mask = np.logical_not(np.isfinite(flat))
+        self._arm(f"{several} must be finite", rounds, endless, lambda i: flat[i])
+        return flat
+
     def _arm(self, rule: str, rounds: Rounds, wrong: Mask, value: Callable[[int], object]) -> None:
         """The same of single arms: wrong (ΣK,), value(i) what the i-th arm has."""
         if wrong.any():
@@ -420,6 +453,13 @@ def _floats(column: pa.Array) -> Floats:
     return validation.for_kernels(column.to_numpy(zero_copy_only=False))
 
 
+def _number(batch: pa.RecordBatch, name: str, instead: float) -> Floats | float:
+    """A column of numbers with `instead` where it has none, or is not there."""
+    if name not in batch.schema.names:
+        return instead
+    return _floats(batch.column(name).cast(pa.float64()).fill_null(instead))
+
+
 def _ints(column: pa.Array, missing: int, copy: bool = True) -> Ints:
     filled = column.fill_null(missing) if column.null_count else column
     array: Ints = filled.to_numpy(zero_copy_only=False)
@@ -437,6 +477,8 @@ class Reader:
     missing: str | float = MISSING
     mature: float | timedelta | None = None
     smallest_probability: float | None = None
+    utility: bool = False
+    """Whether value · reward − cost stands for the reward."""
     shares: tuple[float, ...] | None = None
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
@@ -494,9 +536,10 @@ class Reader:
             times.append("reward_time")
         latest = -MANY
         routes = ["fallback"] if "fallback" in log.columns else []
+        routes += [name for name in WORTH if self.utility and name in log.columns]
         needed = ["arm", "probability", "reward", *routes, *times, *self.columns, *self.extra]
         wanted = list(dict.fromkeys(needed))
-        check = Check(reading, self.possible, self.smallest_probability, self.every_arm)
+        check = Check(reading, self.possible, self.smallest_probability, self.every_arm, self.utility)
         for batch in log.batches(wanted, self.batch):
             row = np.arange(reading.decisions, reading.decisions + batch.num_rows)
             reading.decisions += batch.num_rows
