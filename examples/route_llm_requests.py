@@ -1,0 +1,197 @@
+"""Send each request to the language model that is worth its price, and say what another rule would have cost.
+
+Run it: python examples/route_llm_requests.py  (with prompts that are made up here)
+        python examples/route_llm_requests.py --data four-models.parquet  (with a table: see `read`)
+
+`features`, `Router` and `what_if` are for copying. The rest plays users, models and judges.
+docs/tutorial-routing.md explains each part.
+"""
+
+import argparse
+import re
+import tempfile
+import warnings
+import zlib
+from heapq import heappop, heappush
+
+import numpy as np
+
+from linmed import Agent, Disjoint, Limits, LinMED
+from linmed.features import Catalogue, Features, Vector
+from linmed.ope import OPEWarning, evaluate
+
+WORDS = 8
+
+
+def features(prompt):
+    """Hash the words of a prompt into a few signed counts, scaled to length 1."""
+    counts = np.zeros(WORDS)
+    for word in re.findall(r"\w+", prompt.lower()):
+        number = zlib.crc32(word.encode())
+        counts[number % WORDS] += 1.0 if number // WORDS % 2 else -1.0
+    return counts / max(np.linalg.norm(counts), 1.0)
+
+
+class Router:
+    """Choose a model for each prompt by quality minus price, and learn from judgements that come later.
+
+    `prices` has the dollars of a typical request by model, and `answer` what a perfect answer is worth.
+    Models in `trial` are not live before their `launch`, and get at most a tenth of the requests. The share
+    `control` of all requests goes to any live model, all alike.
+    """
+
+    def __init__(self, prices, log, *, trial=(), answer=0.1, control=0.06, seed=None):
+        self.answer, self.live, self.bills = answer, [], {}
+        models = [*prices, *trial]
+        cap = (0.1 - control / len(models)) / (1.0 - control)  # a tenth, with the control group's part
+        self.agent = Agent(
+            Limits(Disjoint(LinMED(sigma="unknown", ridge="learned")), caps=dict.fromkeys(trial, cap)),
+            catalogue=Catalogue.from_table(
+                [{"item_id": model} for model in models], features=Features(context=[Vector("words", WORDS)])
+            ),
+            control=control,
+            wait="10m",
+            missing=0.0,
+            early="learn",
+            log=log,
+            seed=seed,
+        )
+        for model, dollars in prices.items():
+            self.launch(model, dollars)
+
+    def launch(self, model, dollars):
+        """Offer one more model from now on."""
+        if model not in self.agent.catalogue:
+            self.agent.catalogue.add({"item_id": model})
+        self.live.append(model)
+        self.bills[model] = 10, 10 * dollars  # the list price counts as ten bills
+
+    def route(self, prompt, time=None):
+        """Decide which model gets a prompt: `decision.item`."""
+        costs = [dollars / calls / self.answer for calls, dollars in map(self.bills.get, self.live)]
+        return self.agent.decide(context={"words": features(prompt)}, items=self.live, costs=costs, time=time)
+
+    def billed(self, model, dollars):
+        """Take the price of a call, which is known as soon as the answer is."""
+        calls, total = self.bills[model]
+        self.bills[model] = calls + 1, total + dollars
+
+    def judged(self, decision_id, quality, dollars, time=None):
+        """Learn how good an answer was, in [0, 1]."""
+        self.agent.learn(decision_id, quality, outcomes={"dollars": dollars}, time=time)
+
+
+def what_if(log, models, most_dollars, since=None):
+    """Estimate quality and dollars of a request, as routed and had all gone to one model, with intervals."""
+    targets = {f"all to {name}": f"arm:{place}" for place, name in enumerate(models)}
+    targets = {"as routed": "logged", **targets}
+    quality = evaluate(log, targets, "snipw", since=since)
+    bills = {"outcome": "dollars", "reward_range": (0.0, most_dollars), "missing": 0.0, "mature": 600}
+    dollars = evaluate(log, targets, "snipw", since=since, **bills)
+    return quality.to_pylist(), dollars.to_pylist()
+
+
+# ---- The world: prompts, how good each model's answer would be, what it would cost.
+
+TOPICS = {  # what is asked, and the mean quality of each model's answers
+    "Say something nice about my {}": (0.90, 0.93, 0.95, 0.93),
+    "Translate into Korean: where is the {}": (0.80, 0.92, 0.94, 0.93),
+    "Write a python function that sorts a list by {}": (0.45, 0.75, 0.93, 0.90),
+    "Prove that there is no largest {}": (0.20, 0.45, 0.92, 0.75),
+}
+WHAT = ("cat", "station", "date", "prime", "garden", "market", "name", "number")
+MODELS = {"small": 0.0001, "medium": 0.001, "large": 0.015, "newcomer": 0.002}  # dollars of a request
+MOST = 0.2  # dollars that a request can cost: there is a limit on tokens
+LOST = 0.01  # of all calls never come back
+
+
+def made_up(rng, count=1500):
+    """Make up prompts, and for each model (count, models) the quality of its answers and their price."""
+    topics = rng.integers(len(TOPICS), size=count)
+    texts, mean = [*TOPICS], np.array([*TOPICS.values()])[topics]
+    prompts = [texts[topic].format(rng.choice(WHAT)) for topic in topics]
+    dollars = rng.gamma(4.0, np.array([*MODELS.values()]) / 4.0, mean.shape)
+    return [*MODELS], prompts, rng.beta(8.0 * mean, 8.0 * (1.0 - mean)), np.minimum(dollars, MOST)
+
+
+def read(path, rng):
+    """Read them in random order from a table with `prompt` and each model's `reward NAME` and `cost NAME`."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    names = [name.removeprefix("reward ") for name in table.column_names if name.startswith("reward ")]
+    order = rng.permutation(table.num_rows)
+    qualities, dollars = (
+        np.column_stack([table[f"{what} {name}"].to_numpy() for name in names])[order]
+        for what in ("reward", "cost")
+    )
+    prompts = table["prompt"].to_pylist()
+    return [name.split("/")[-1] for name in names], [prompts[i] for i in order], qualities, dollars
+
+
+def serve(router, models, prompts, qualities, dollars, rng):
+    """Send a request a second; judgements take half a minute on average, and one call in a hundred is lost.
+
+    The last of the models is launched halfway. Returns the model of each request.
+    """
+    judgements, played = [], []
+    for second, prompt in enumerate(prompts):
+        while judgements and judgements[0][0] <= second:
+            time, *judgement = heappop(judgements)
+            router.judged(*judgement, time=time)
+        if second == len(prompts) // 2:
+            router.launch(models[-1], dollars[:, -1].mean())
+        decision = router.route(prompt, time=second)
+        model = models.index(decision.item)
+        played.append(model)
+        if rng.random() >= LOST:
+            router.billed(decision.item, dollars[second, model])
+            judged = second + rng.exponential(30.0)
+            heappush(judgements, (judged, decision.id, qualities[second, model], dollars[second, model]))
+    while judgements:
+        time, *judgement = heappop(judgements)
+        router.judged(*judgement, time=time)
+    router.agent.expire(len(prompts) + 600.0)
+    return np.array(played)
+
+
+def show(estimates, true_quality, true_dollars):
+    """Print estimates of quality and dollars, and what is true in this world."""
+    print(f"{'':<30}{'quality':>24}{'true':>7}{'dollars for 1,000':>25}{'true':>7}{'rests on':>10}")
+    for quality, dollars, good, bill in zip(*estimates, true_quality, true_dollars, strict=True):
+        print(
+            f"{quality['target']:<30}"
+            + "{estimate:>8.3f} ({lower:.3f} to {upper:.3f})".format(**quality)
+            + f"{good:>7.3f}{1000 * dollars['estimate']:>8.2f}"
+            + f" ({1000 * dollars['lower']:>5.2f} to {1000 * dollars['upper']:>5.2f})"
+            + f"{1000 * bill:>7.2f}{quality['effective_n']:>10.0f}"
+        )
+
+
+def main(data=None, seed=0):
+    """Route all prompts, and ask the log what else could have been."""
+    rng = np.random.default_rng(seed)
+    models, prompts, qualities, dollars = made_up(rng) if data is None else read(data, rng)
+    old, count = models[:-1], len(prompts)
+    with tempfile.TemporaryDirectory() as log, warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)  # some targets rest on few decisions: the last column
+        router = Router(dict(zip(old, dollars.mean(axis=0), strict=False)), log, trial=models[-1:], seed=seed)
+        played = serve(router, models, prompts, qualities, dollars, rng)
+        router.agent.close()
+        for first, those in ((0, old), (count // 2, models)):
+            part = np.arange(first, count)
+            shares = np.bincount(played[part], minlength=len(models)) / len(part)
+            print(f"\n{len(part):,} requests from number {first} on:", end=" ")
+            print(", ".join(f"{share:.1%} to {model}" for model, share in zip(models, shares, strict=True)))
+            truth = (
+                np.column_stack([table[part, played[part]], table[part, : len(those)]])
+                for table in (qualities, dollars)
+            )
+            show(what_if(log, those, MOST, first), *((1.0 - LOST) * table.mean(axis=0) for table in truth))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Route requests to language models.")
+    parser.add_argument("--data", help="a Parquet file with prompts, qualities and dollars")
+    parser.add_argument("--seed", type=int, default=0)
+    main(**vars(parser.parse_args()))
