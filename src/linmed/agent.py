@@ -173,6 +173,8 @@ class Agent(DecidesLists):
         self._decider = _decider(
             policy, self._dim, streams.bits(seed, "agent"), encoder, index, groups=groups
         )
+        if encoder is not None and encoder.catalogue.snapshot().worth is not None:
+            self._worth(None, None)
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
@@ -203,7 +205,7 @@ class Agent(DecidesLists):
 
         `values` are what a unit of reward of each arm is worth and `costs` what each arm costs, (K,) or one
         number: the agent then maximises value · reward − cost, and still learns the reward. By default they
-        are 1 and 0. See docs/costs.md.
+        are 1 and 0, or those of the catalogue's items, if it has some. See docs/costs.md.
 
         >>> from linmed import Agent, LinMED
         >>> agent = Agent(LinMED(), dim=2, seed=7)
@@ -225,7 +227,7 @@ class Agent(DecidesLists):
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
-            return self._decide(offer.arms, offer, moment, worth)
+            return self._decide(offer.arms, offer, moment, offer.joined(worth))
 
     def decide_batch(
         self,
@@ -263,6 +265,9 @@ class Agent(DecidesLists):
                     ]
                 offers = [encoder.offer(row) for row in rows]
                 sets = [offer.arms for offer in offers]
+                if offers and offers[0].worth is not None:
+                    told_each = worths or [None] * len(offers)
+                    worths = [offer.joined(one) for offer, one in zip(offers, told_each, strict=True)]
             else:
                 worths = self._worths(values, costs, len(sets)) if hasattr(sets, "__len__") else None
             if self.policy.remembers:
@@ -544,7 +549,7 @@ class Agent(DecidesLists):
     def _chances(self, offer: Offer, worth: Worth | None = None) -> Floats:
         """Compute the probability of each item of an offer."""
         matrix = validate(offer.arms, self._dim)
-        return probabilities_of(self._decider.log_probabilities(matrix, offer, worth))
+        return probabilities_of(self._decider.log_probabilities(matrix, offer, offer.joined(worth)))
 
     def _worth(self, values: Any, costs: Any) -> Worth:
         """Values and costs that were given, if the policy takes any."""
@@ -621,7 +626,7 @@ class Agent(DecidesLists):
         worth = None if values is None and costs is None else self._worth(values, costs)
         if arms is None or context is not None or items is not None:
             offer = self._offer(arms, context, items)
-            arms = offer.arms
+            arms, worth = offer.arms, offer.joined(worth)
         return validate(arms, self._dim), worth
 
     def explain(
@@ -634,12 +639,15 @@ class Agent(DecidesLists):
         names: Sequence[object] | None = None,
         features: Sequence[object] | None = None,
         top: int = TOP,
+        values: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
     ) -> Explanation:
         """Explain one of `arms` (K, d), or of a catalogue's items: estimates, intervals, probabilities.
 
         The answer prints as text, in a notebook and as a picture. `arm` is the one to explain, by its number,
         its item's id or the decision for it: by default the likeliest. `names` of arms and `features` of
-        columns default to those of the catalogue and its map. `top`: how many arms are shown.
+        columns default to those of the catalogue and its map. `top`: how many arms are shown. With `values`
+        or `costs`, as in `decide`, estimates and intervals are of the utility, value · reward − cost.
 
         >>> from linmed import Agent, LinMED
         >>> arms = [[1.0, 0.0], [0.0, 1.0]]
@@ -649,31 +657,34 @@ class Agent(DecidesLists):
         >>> why.names[why.best], why.table()["arm"].to_pylist()
         ('tea', ['tea', 'coffee'])
         """
+        worth = None if values is None and costs is None else self._worth(values, costs)
         with self._lock:
             if arms is None or context is not None or items is not None:
                 offer = self._offer(arms, context, items)
-                chances = self.probabilities(context=context, items=items)
+                chances = self.probabilities(context=context, items=items, values=values, costs=costs)
                 names = offer.ids if names is None else names
                 features = self._catalogued("features", None).names if features is None else features
-                matrix = offer.arms
+                matrix, worth = offer.arms, offer.joined(worth)
             else:
                 matrix = validate(arms, self._dim)
-                chances = self.probabilities(matrix)
+                chances = self.probabilities(matrix, values=values, costs=costs)
             return explain(
                 self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top,
-                repeats=self._repeats,
+                repeats=self._repeats, worth=worth,
             )  # fmt: skip
 
     def verdict(
         self,
-        arms: ArrayLike,
+        arms: ArrayLike | None = None,
         delta: float = DELTA,
         epsilon: float = 0.0,
         *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
         values: ArrayLike | None = None,
         costs: ArrayLike | None = None,
     ) -> Verdict:
-        """Judge which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
+        """Judge which of `arms` (K, d), or of a catalogue's items, can still be the best: see `Verdict`.
 
         With probability 1 − `delta` or more every verdict is right, however often you ask and however the
         data were chosen. `epsilon`: how much worse than the best arm is good enough. See also `Verdicts`.
@@ -686,7 +697,7 @@ class Agent(DecidesLists):
         >>> print(agent.verdict(arms))
         Arm 0 is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
         """
-        matrix, worth = self._offered(arms, None, None, values, costs)
+        matrix, worth = self._offered(arms, context, items, values, costs)
         by = looker(self.policy, delta)
         with self._lock:
             return look(by, self.state, matrix, epsilon, self._repeats, worth)
@@ -874,7 +885,8 @@ class Agent(DecidesLists):
             agent = cls(policy.among(()), meta["dim"], max_pending=meta["max_pending"], log_arms=keep)
             encoder = None
             if "encoder" in meta:
-                own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}
+                offered = [name for name in arrays if name.startswith("catalogue_")]
+                own = {name.removeprefix("catalogue_"): arrays.pop(name) for name in offered}
                 encoder = ItemEncoder.from_dict(meta["encoder"], own, policy)
                 if encoder.dim != agent.dim:
                     raise ValueError(f"a map of {encoder.dim} features for dim={agent.dim}")

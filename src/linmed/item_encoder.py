@@ -12,6 +12,7 @@ from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
 from linmed.features.rows import number, row, table
 from linmed.policies import Policy
+from linmed.policies.worth import Worth
 from linmed.validation import BadType, BadValue, Floats
 
 MANY = 200
@@ -29,6 +30,14 @@ class Offer(NamedTuple):
     """What becomes known by deciding."""
     context: Floats | None
     """The numbers of the context (dx,); None where the map reads none."""
+    worth: Worth | None = None
+    """The values and costs of the arms, where the catalogue has any."""
+
+    def joined(self, told: Worth | None) -> Worth | None:
+        """Values and costs that were given, and the catalogue's where they were not."""
+        if told is None or self.worth is None:
+            return self.worth if told is None else told
+        return Worth(*(own if one is None else one for one, own in zip(told, self.worth, strict=True)))
 
 
 class ItemEncoder:
@@ -89,6 +98,7 @@ class ItemEncoder:
                 own = np.ones((len(rows), self._own_width))
                 spread = np.hstack([_first_rows(items)[rows, None], *parts, own])
             self._kept = spread, [items.ids[row] for row in rows.tolist()]
+            self._worth = None if items.worth is None else np.ascontiguousarray(items.worth[rows].T)
             self._items = items
             self._places: dict[str, int] | None = None
         return self._kept
@@ -96,14 +106,17 @@ class ItemEncoder:
     def offer(self, context: Any, wanted: Any = None) -> Offer:
         """Make arms of the live items, or those called `wanted`, in this context."""
         spread, ids = self.current()
+        worth = self._worth
         if wanted is not None:
             places = self._find(wanted, ids)
             spread, ids = spread[places], [ids[place] for place in places]
+            worth = None if worth is None else worth[:, places]
         if not ids:
             raise BadValue("catalogue", "catalogue is empty: no item can be played")
         extended, seen = self.encoded(context)
         told = extended[:-1] if len(extended) > 1 else None
-        return Offer(spread * self._factors(extended), ids, seen, told)
+        arms = spread * self._factors(extended)
+        return Offer(arms, ids, seen, told, None if worth is None else Worth(*worth))
 
     def whole(self, context: Any) -> tuple[Floats, Offer]:
         """Encode the context (dx,) of all items, without making arms."""

@@ -583,6 +583,9 @@ class DecidesLists:
                     text = "items must name those to choose from: lists are not drawn by route"
                     raise BadValue("items", text)
                 offer = self._offer(arms, context, items)
+                if offer.worth is not None:
+                    text = "catalogue: lists know no values and costs, and its items have some"
+                    raise BadValue("catalogue", text)
                 arms = offer.arms
             used = decider.noise.used
             decision, matrix = draw_list(decider, arms, offer, options, self._next_id())

@@ -1,10 +1,13 @@
 """Values and costs: laws against NumPy, draws against laws, what is learned, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
 from linmed import Agent
+from linmed.features import Catalogue, Category
 from linmed.policies import (
     E2D,
     EXP2,
@@ -274,3 +277,109 @@ def test_policies_that_take_no_costs_say_why(policy):
     with pytest.raises(ValueError, match="takes no values and costs: it"):
         Agent(policy, dim=2).decide(ARMS, costs=COSTS)
     assert isinstance(policy, Policy)
+
+
+MODELS = [
+    {"item_id": "small", "size": 1.0, "margin": 1.0, "price": 0.5},
+    {"item_id": "medium", "size": 2.0, "margin": 1.2, "price": 0.1},
+    {"item_id": "large", "size": 3.0, "margin": 2.0, "price": 0.0},
+]
+PRICED = {"value": "margin", "cost": "price"}
+
+
+def test_a_catalogue_says_what_its_items_are_worth(tmp_path):
+    from linmed.ope import DecisionLog
+
+    plain = [{name: row[name] for name in ("item_id", "size")} for row in MODELS]
+    catalogue = Catalogue.from_table(MODELS, **PRICED)
+    assert catalogue.features.names == Catalogue.from_table(plain).features.names
+    made = {"context": [Category("device", ["phone", "desk"])], "seed": 2}
+    agent = Agent(LinMED(sigma=0.3), catalogue=catalogue, log=tmp_path / "log", **made)
+    other = Agent(LinMED(sigma=0.3), catalogue=Catalogue.from_table(plain), **made)
+    context, prices = {"device": "desk"}, {"values": [1.0, 1.2, 2.0], "costs": [0.5, 0.1, 0.0]}
+    for step in range(12):
+        if step == 6:
+            catalogue.change({**MODELS[0], "price": 0.05})
+            other.catalogue.change(plain[0])
+            prices = {"values": [1.2, 2.0, 1.0], "costs": [0.1, 0.0, 0.05]}  # a changed item moves
+        told = {"context": context, **prices}
+        np.testing.assert_array_equal(agent.probabilities(context=context), other.probabilities(**told))
+        np.testing.assert_array_equal(agent.mean(context=context).mean, other.mean(**told).mean)
+        (one,) = agent.decide_batch(contexts=[context])
+        twin = other.decide(**told)
+        assert (one.item, one.probability) == (twin.item, twin.probability)
+        agent.learn(one, 0.4)
+        other.learn(twin, 0.4)
+    assert agent.probability_of("large", context) == other.probabilities(**told)[1]
+    assert agent.verdict(context=context).margin == other.verdict(**told).margin
+    some = {"context": context, "items": ["large", "small"]}
+    expected = other.probabilities(**some, values=[2.0, 1.0], costs=[0.0, 0.05])
+    np.testing.assert_array_equal(agent.probabilities(**some), expected)
+    expected = other.probabilities(
+        **some, values=[2.0, 1.0], costs=0.7
+    )  # costs that are given, and own values
+    np.testing.assert_array_equal(agent.probabilities(**some, costs=0.7), expected)
+    agent.close()
+    rows = DecisionLog.open(tmp_path / "log").table().to_pylist()
+    assert rows[-1]["costs"] == [0.1, 0.0, 0.05]
+    agent.save(tmp_path / "agent")
+    catalogue.save(tmp_path / "items")
+    for again in (
+        Agent.load(tmp_path / "agent"),
+        Agent(catalogue=Catalogue.open(tmp_path / "items"), seed=1),
+    ):
+        assert (again.catalogue.value, again.catalogue.cost) == ("margin", "price")
+        np.testing.assert_array_equal(again.catalogue.snapshot().worth, catalogue.snapshot().worth)
+        again.catalogue.add({"item_id": "huge", "size": 4.0, "margin": 1.0, "price": 9.0})
+        assert again.catalogue.snapshot().worth[-1].tolist() == [1.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"margin": None}, r"items\['margin'\] of item 'medium' must be above 0, it is missing"),
+        ({"margin": 0.0}, r"items\['margin'\] of item 'medium' must be above 0, got 0"),
+        ({"price": -1}, r"items\['price'\] of item 'medium' must be 0 or more, got -1"),
+        ({"price": "dear"}, r"items\['price'\] of item 'medium' must be a number, got 'dear'"),
+    ],
+)
+def test_items_without_a_price_are_refused_by_name(told, said):
+    catalogue = Catalogue.from_table(MODELS, **PRICED)
+    wrong = {**MODELS[1], **told}
+    with pytest.raises((ValueError, TypeError), match=said):
+        Catalogue.from_table([MODELS[0], wrong], **PRICED)
+    with pytest.raises((ValueError, TypeError), match=said):
+        catalogue.change([wrong])
+    assert (catalogue.version, catalogue.count) == (0, 3)
+
+
+def test_who_cannot_use_a_catalogues_prices_says_so():
+    catalogue = Catalogue.from_table(MODELS, **PRICED)
+    for policy in (EXP2(), CatalogueMED()):
+        with pytest.raises(ValueError, match="values and costs"):
+            Agent(policy, catalogue=catalogue)
+    with pytest.raises(ValueError, match="lists know no values and costs"):
+        Agent(LinMED(), catalogue=catalogue).decide_list(length=2)
+
+
+@pytest.mark.parametrize("policy", [LinMED(sigma=0.1), LinMED(sigma=0.1, intercept=True), LogisticMED()])
+def test_explanations_are_of_utility(policy):
+    agent = Agent(policy, dim=2)
+    agent.observe(np.tile(np.eye(2), (40, 1)), [1.0, 0.0] * 40)
+    told = {"values": [1.0, 4.0], "costs": [1.5, 0.25]}
+    why, seen = agent.explain(np.eye(2), names=["tea", "mint"], **told), agent.mean(np.eye(2), **told)
+    rows = {row["arm"]: row for row in why.table().to_pylist()}
+    assert why.best == seen.mean.argmax() == 1
+    for i, name in enumerate(("tea", "mint")):
+        row = rows[name]
+        assert row["estimate"] == seen.mean[i]
+        assert row["estimate"] == pytest.approx(row["value"] * row["reward"] - row["cost"])
+        assert (row["value"], row["cost"]) == (told["values"][i], told["costs"][i])
+        assert row["gain"] <= seen.upper[i] - seen.lower[1] + 1e-12
+    assert "a utility of" in str(why)
+    assert "value 4 · reward" in str(why)
+    assert "What counts most for the reward" in str(why) or why.contributions() == []
+    headings = re.findall("<th[^>]*>([^<]*)</th>", why._repr_html_())
+    assert headings[3:7] == ["utility", "reward", "value", "cost"]
+    axes = why.plot()
+    assert "utility, value · reward − cost" in axes.get_xlabel() + axes.get_title()

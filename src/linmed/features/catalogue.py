@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.features.columns import Category, Vector
 from linmed.features.features import Features, guessed
-from linmed.features.rows import Table, table
+from linmed.features.rows import Table, number, table
 from linmed.files import write_atomically
-from linmed.validation import LARGEST, BadType, BadValue, Bools
+from linmed.validation import LARGEST, BadType, BadValue, Bools, Floats
 
 FORMAT = 1
 """Version of the directory that `Catalogue.save` writes."""
@@ -37,8 +37,10 @@ class ItemRows:
     `put`; any may look at a version meanwhile.
     """
 
-    def __init__(self, names: Sequence[Id], matrix: Matrix) -> None:
+    def __init__(self, names: Sequence[Id], matrix: Matrix, worth: Floats | None = None) -> None:
         self.ids, self.matrix = names, matrix
+        self.worth = worth
+        """The value and the cost of each (N,2), where items have any."""
         self.used = self.count = len(names)
         self.version = 0
         self.until = np.full(self.used, NEVER, dtype=np.int32)
@@ -53,7 +55,8 @@ class ItemRows:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that have a place for every row and grow with them."""
-        return {"matrix": self.matrix, "until": self.until}
+        worth = {} if self.worth is None else {"worth": self.worth}
+        return {"matrix": self.matrix, "until": self.until, **worth}
 
     def put(
         self,
@@ -141,6 +144,7 @@ class Items:
         self.ids: Sequence[Any] = rows.ids
         """Of each row; there may be more of them by now than rows here."""
         self.matrix: Matrix = rows.matrix[:used]  # (N, de)
+        self.worth = None if rows.worth is None else rows.worth[:used]  # (N, 2)
         self.count = rows.count if version is None else int(self.live.sum())
 
     @cached_property
@@ -203,6 +207,10 @@ class Catalogue:
             raise BadValue("matrix", text)
         _check_entries("matrix", own)
         self._features, self.id = features, validation.text("id", id)
+        self.value: str | None = None
+        """The field that says what a unit of an item's reward is worth: see `from_table`."""
+        self.cost: str | None = None
+        """The field that says what playing an item costs."""
         counted = isinstance(ids, range) and ids == range(len(ids))
         names: Sequence[Id] = ids if counted else [_id("ids", name) for name in ids]  # type: ignore[assignment]
         if len(names) != len(own):
@@ -215,21 +223,46 @@ class Catalogue:
         self._items = Items(self._rows)
 
     @classmethod
-    def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
+    def from_table(
+        cls,
+        items: Any,
+        id: str = "item_id",
+        features: Features | None = None,
+        *,
+        value: str | None = None,
+        cost: str | None = None,
+    ) -> "Catalogue":
         """Make an item of each row of a table; `id` names the field of ids, `features` encodes the rest.
 
         What `features` lacks of its item columns (categories, scales) is learned from the table. Without
         `features` every other field is one: numbers are scaled, texts are categories, lists are vectors, and
         a text that is another in nearly every row is left out, with a warning. Where there is no other, the
         id is a category.
+
+        `value` names the field that says what a unit of an item's reward is worth, `cost` the one that says
+        what playing it costs: an agent then maximises value · reward − cost. They are features only where
+        `features` names them. See docs/costs.md.
+
+        >>> models = [{"item_id": "small", "price": 0.1}, {"item_id": "large", "price": 0.9}]
+        >>> Catalogue.from_table(models, cost="price").features.names
+        ('item_id=large', 'item_id=small', '1')
         """
         items = list(items) if hasattr(items, "__next__") else items
         found = table("items", items)
         names = _names(found, validation.text("id", id))
+        told = tuple(
+            None if field is None else validation.text(name, field)
+            for name, field in (("value", value), ("cost", cost))
+        )
         if features is None:
-            features = Features(item=guessed(found, without=id) or (Category(id),), interactions="shrunk")
+            columns = guessed(found, without=(id, *told))
+            features = Features(item=columns or (Category(id),), interactions="shrunk")
         fitted = features.fit(items=items)
-        return cls(names, fitted.encode_items(items), fitted, id=id)
+        made = cls(names, fitted.encode_items(items), fitted, id=id)
+        made.value, made.cost = told
+        made._rows.worth = made._worth(found, names)
+        made._items = Items(made._rows)
+        return made
 
     @property
     def features(self) -> Features:
@@ -302,22 +335,22 @@ class Catalogue:
 
     def add(self, items: Any) -> None:
         """Add one item (a row with its id) or several (a table)."""
-        names, encoded = self._read(items)
+        names, columns = self._read(items)
         with self._lock:
             for name in names:
                 row = self._rows.row(name)
                 if row is not None and self._items.live[row]:
                     raise BadValue("items", f"item {name!r} is already in the catalogue; use change")
-            self._put(names, encoded, [])
+            self._put(names, [], columns)
 
     def change(self, items: Any) -> None:
         """Change the features of one item (a row with its id) or of several (a table).
 
         All of them: what an item was made of is not kept. Write None for what is missing.
         """
-        names, encoded = self._read(items, whole=True)
+        names, columns = self._read(items, whole=True)
         with self._lock:
-            self._put(names, encoded, [self.place(name) for name in names])
+            self._put(names, [self.place(name) for name in names], columns)
 
     def remove(self, ids: Any) -> None:
         """Take one item out, or several. Rewards of decisions in which they were played still count."""
@@ -326,10 +359,10 @@ class Catalogue:
             raise BadType("ids", f"ids must be an id or a list of ids, got {ids!r}")
         with self._lock:
             gone = [self.place(name) for name in ([ids] if single else list(ids))]
-            self._put([], self._items.matrix[:0], gone)
+            self._put([], gone, {})
 
-    def _read(self, items: Any, whole: bool = False) -> tuple[list[Id], Matrix]:
-        """Ids and numbers of one row or of a table."""
+    def _read(self, items: Any, whole: bool = False) -> tuple[list[Id], dict[str, NDArray[Any]]]:
+        """Ids of one row or of a table, and the columns of `ItemRows` that belong to them."""
         row = isinstance(items, Mapping) and (
             isinstance(items.get(self.id), str) or not hasattr(items.get(self.id), "__len__")
         )
@@ -344,11 +377,28 @@ class Catalogue:
         with np.errstate(over="ignore"):  # an infinity, which is told
             encoded = encoded.astype(self.matrix.dtype)
         _check_entries("items", encoded)
-        return names, encoded
+        worth = self._worth(found, names)
+        return names, {"matrix": encoded} | ({} if worth is None else {"worth": worth})
 
-    def _put(self, names: list[Id], encoded: Matrix, gone: list[int]) -> None:
+    def _worth(self, items: Table, names: Sequence[Id]) -> Floats | None:
+        """Read the value and the cost of each item (n,2); None where no field says either."""
+        if self.value is None and self.cost is None:
+            return None
+        found = np.column_stack([np.ones(items.rows), np.zeros(items.rows)])
+        for column, field in enumerate((self.value, self.cost)):
+            for i, given in enumerate(() if field is None else items(field)):
+                told = number(f"items[{field!r}] of item {names[i]!r}", given)
+                if not (told >= 0.0 if column else told > 0.0):
+                    right = "0 or more" if column else "above 0"
+                    was = "it is missing" if told != told else f"got {told:g}"
+                    text = f"items[{field!r}] of item {names[i]!r} must be {right}, {was}"
+                    raise BadValue("items", text)
+                found[i, column] = told
+        return found
+
+    def _put(self, names: list[Id], gone: list[int], columns: Mapping[str, NDArray[Any]]) -> None:
         if names or gone:
-            self._rows.put(names, gone, matrix=encoded)
+            self._rows.put(names, gone, None, **columns)
             self._items = Items(self._rows)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -365,7 +415,10 @@ class Catalogue:
             "ids": names,
             "history": history,
         }
-        return meta, {"matrix": items.matrix, "live": items.live}
+        arrays = {"matrix": items.matrix, "live": items.live}
+        if items.worth is None:
+            return meta, arrays
+        return {**meta, "worth": [self.value, self.cost]}, {**arrays, "worth": items.worth}
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Catalogue":
@@ -380,7 +433,13 @@ class Catalogue:
         if len(rows) != len(matrix):
             raise BadValue("ids", f"ids must be one for each row: {len(rows)} ids, {len(matrix)} rows")
         made = cls(range(len(matrix)), matrix, Features.from_dict(meta["features"]), id=meta["id"])
-        made._rows = ItemRows(rows, made._rows.matrix)
+        worth = None
+        if "worth" in meta:
+            made.value, made.cost = meta["worth"]
+            worth = validation.for_kernels(arrays["worth"])
+            if worth.shape != (len(matrix), 2) or not (worth >= [np.nextafter(0.0, 1.0), 0.0]).all():
+                raise BadValue("worth", f"worth must be {len(matrix)} values above 0 and costs of 0 or more")
+        made._rows = ItemRows(rows, made._rows.matrix, worth)
         newest = made._rows.newest
         if newest is not None and live[list(newest.values())].sum() != live.sum():
             raise BadValue("ids", "ids has a live item twice")
@@ -414,11 +473,12 @@ class Catalogue:
             raise FileNotFoundError(f"there is no catalogue at {folder}")
         try:
             meta = json.loads((folder / "catalogue.json").read_bytes())
-            files = {name: folder / meta["files"][name] for name in ("matrix", "live")}
+            names = ("matrix", "live", *(["worth"] if "worth" in meta else []))
+            files = {name: folder / meta["files"][name] for name in names}
             mode: Literal["r"] | None = "r" if validation.flag("mapped", mapped) else None
             matrix = np.load(files["matrix"], mmap_mode=mode, allow_pickle=False)
-            live = np.load(files["live"], allow_pickle=False)
-            return cls.from_arrays(meta, {"matrix": matrix, "live": live})
+            rest = {name: np.load(files[name], allow_pickle=False) for name in names[1:]}
+            return cls.from_arrays(meta, {"matrix": matrix, **rest})
         except (KeyError, TypeError, ValueError, EOFError, OSError) as error:
             raise ValueError(f"{folder} is not a catalogue of linmed, or it is damaged ({error})") from None
 

@@ -7,7 +7,7 @@ same bits on every processor.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -191,12 +191,12 @@ NAMES = 20, 0.8
 """From so many rows on, a text that is another one in more than this share of them is a name."""
 
 
-def guessed(table: Table, without: str) -> tuple[Column, ...]:
-    """Numbers as `Number`, booleans as 0 and 1, text as `Category`, lists as `Vector`; all but one field.
+def guessed(table: Table, without: Collection[str | None]) -> tuple[Column, ...]:
+    """Numbers as `Number`, booleans as 0 and 1, text as `Category`, lists as `Vector`; all but some fields.
 
     Text that is no category is left out, with a warning.
     """
-    found = (_guess(table, name) for name in table.names if name != without)
+    found = (_guess(table, name) for name in table.names if name not in without)
     return tuple(column for column in found if column is not None)
 
 

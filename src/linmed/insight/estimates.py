@@ -3,8 +3,12 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linmed.insight.assumptions import Repeats, contradiction
 from linmed.policies import Policy
+from linmed.policies.posterior import Posterior
+from linmed.policies.worth import Worth
 from linmed.validation import Floats, Ints
 
 REFUTED = 0.001
@@ -37,17 +41,40 @@ class Outlook(NamedTuple):
     """The intercept, where the model has one of its own."""
     unit: str
     """What contributions are in, where that is not the rewards' own unit."""
+    rewards: Floats | None = None
+    """Estimates of the reward (K,), where arms have values and costs: all above is then of the utility."""
+    values: Floats | None = None
+    costs: Floats | None = None
 
 
-def outlook(policy: Policy, state: Any, arms: Floats) -> Outlook | None:
+def outlook(policy: Policy, state: Any, arms: Floats, worth: Worth | None = None) -> Outlook | None:
     """Say what a state of one replica knows of arms (K,d); None where it keeps no estimates."""
     seen = policy.posterior(state)
     if seen is None:
         return None
+    if worth is not None:
+        return _outlook_on_utility(seen, arms, *worth.both(len(arms)))
     best = int(policy.expected(state, arms).argmax())
     gains = seen.gains(arms, best)
     gains[best] = 0.0
     return Outlook(best, *seen.predict(arms), gains, *seen.weights(arms), seen.base, seen.unit)
+
+
+def _outlook_on_utility(seen: Posterior, arms: Floats, values: Floats, costs: Floats) -> Outlook:
+    rewards = seen.predict(arms)
+    estimates, lower, upper = (values * one - costs for one in rewards)
+    best = int(estimates.argmax())
+    if seen.link is not None or (seen.intercept and np.ptp(values) > 0.0):
+        gains = upper - lower[best]  # both lie in one confidence set: true, and wider than need be
+    else:
+        theta, inverse, offered = seen.compared(arms)
+        scaled = offered * values[:, None]
+        apart = scaled - scaled[best]
+        reach = seen.reach(np.einsum("kd,de,ke->k", apart, inverse, apart))
+        gains = np.vecdot(apart, theta) - (costs - costs[best]) + reach
+    gains[best] = 0.0
+    told = rewards.mean, values, costs
+    return Outlook(best, estimates, lower, upper, gains, *seen.weights(arms), seen.base, seen.unit, *told)
 
 
 def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Assurance:

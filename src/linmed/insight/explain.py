@@ -15,6 +15,7 @@ from linmed.decision import Decision
 from linmed.insight.assumptions import Repeats
 from linmed.insight.estimates import Assurance, Outlook, assurance, outlook
 from linmed.policies import Policy
+from linmed.policies.worth import Worth
 from linmed.report import html
 from linmed.report.figures import (
     LEADING,
@@ -136,7 +137,8 @@ class Explanation:
 
     def table(self, top: int | None = None) -> Table:
         """Make a row for each arm that is shown: arm, probability and, where there are estimates, estimate,
-        lower, upper and gain: how much better than the best-looking one it can be, at most.
+        lower, upper and gain: how much better than the best-looking one it can be, at most. Where arms have
+        values and costs, these are of the utility, and reward, value and cost come with them.
         """
         return Table(self._row(i) for i in self.order[:top])
 
@@ -145,7 +147,8 @@ class Explanation:
         if self.errors is not None:
             row["error"] = float(self.errors[i])
         if self.outlook is not None:
-            for name in ("estimates", "lower", "upper", "gains"):
+            priced = ("rewards", "values", "costs") if self._priced else ()
+            for name in (*priced, "estimates", "lower", "upper", "gains"):
                 row[name.removesuffix("s")] = float(getattr(self.outlook, name)[i])
         return row
 
@@ -186,7 +189,7 @@ class Explanation:
         shown = min(_TOLD, self.top)
         lines = [self.sentence()]
         if self.outlook is not None and self._causes(self.arm):
-            lines.append(f"What counts most{self.outlook.unit}: {self._causes(self.arm)}.")
+            lines.append(f"W{self._counts[1:]}: {self._causes(self.arm)}.")
         if len(self.names) > 1:
             lines += ["", str(self.table(shown))]
             rest = self._rest(self.order[:shown])
@@ -202,7 +205,8 @@ class Explanation:
     def _repr_html_(self) -> str:
         headings, rows = ["arm", "probability", ""], []
         if self.outlook is not None:
-            headings += ["estimate", "interval", "may be better", f"what counts most{self.outlook.unit}"]
+            headings += ["utility", "reward", "value", "cost"] if self._priced else ["estimate"]
+            headings += ["interval", "may be better", self._counts]
         for i in self.order:
             chance = float(self.probabilities[i])
             row: list[Any] = [self.names[i], percent(chance), html.bar(chance)]
@@ -212,9 +216,11 @@ class Explanation:
                 causes = ", ".join(
                     f"{one.feature} {one.amount:+.3g}" for one in self.contributions(i, _CAUSES)
                 )
-                row += [f"{self.outlook.estimates[i]:.{self._digits(i)}g}", self._between(i), told, causes]
+                row += [f"{self.outlook.estimates[i]:.{self._digits(i)}g}", *self._price(i)]
+                row += [self._between(i), told, causes]
             rows.append(row)
-        parts = [html.paragraph(self.sentence()), html.table(headings, rows, words=(0, 2, 6))]
+        words = (0, 2, len(headings) - 1)
+        parts = [html.paragraph(self.sentence()), html.table(headings, rows, words=words)]
         parts += [
             html.paragraph(words, small=True) for words in [self._rest(self.order), *self._notes] if words
         ]
@@ -237,11 +243,12 @@ class Explanation:
             else:
                 seen = self.outlook
                 each = [
-                    Estimate(self.names[i], seen.estimates[i], seen.lower[i], seen.upper[i], colour)
+                    Estimate(self._label(i), seen.estimates[i], seen.lower[i], seen.upper[i], colour)
                     for i, colour in zip(order, colours, strict=True)
                 ]
                 intervals(ax, each)
-                told = keyed(ax, "estimated reward and interval", _KEY, "estimate")
+                what = "utility, value · reward − cost," if self._priced else "reward"
+                told = keyed(ax, f"estimated {what} and interval", _KEY, "estimate")
                 shares(beside(ax, told), chances, colours, label)
             left = len(self.names) - len(order)
             after = f"{self.policy} after {self.count:,} reward{'' if self.count == 1 else 's'}"
@@ -255,6 +262,29 @@ class Explanation:
         if self.outlook is None or i == self.best:
             return LEADING
         return POSSIBLE if self.outlook.gains[i] > 0.0 else RULED_OUT
+
+    @property
+    def _priced(self) -> bool:
+        """Whether arms have values and costs, and estimates are of the utility."""
+        return self.outlook is not None and self.outlook.rewards is not None
+
+    @property
+    def _counts(self) -> str:
+        """What contributions are called: they are of the reward, without value and cost."""
+        assert self.outlook is not None
+        return f"what counts most{' for the reward' if self._priced else ''}{self.outlook.unit}"
+
+    def _price(self, i: int) -> list[str]:
+        """An arm's reward, value and cost; nothing where it has none."""
+        seen = self.outlook
+        if seen is None or seen.rewards is None or seen.values is None or seen.costs is None:
+            return []
+        return [f"{one[i]:.4g}" for one in (seen.rewards, seen.values, seen.costs)]
+
+    def _label(self, i: int) -> str:
+        """An arm's name in the picture."""
+        price = self._price(i)
+        return f"{self.names[i]}: {price[1]} · {price[0]} − {price[2]}" if price else self.names[i]
 
     @property
     def _notes(self) -> list[str]:
@@ -278,7 +308,10 @@ class Explanation:
 
     def _about(self, i: int) -> str:
         assert self.outlook is not None
-        return f"{self.outlook.estimates[i]:.{self._digits(i)}g} ({self._between(i)})"
+        about, price = f"{self.outlook.estimates[i]:.{self._digits(i)}g} ({self._between(i)}", self._price(i)
+        if not price:
+            return f"{about})"
+        return f"a utility of {about}; value {price[1]} · reward {price[0]} − cost {price[2]})"
 
     def _between(self, i: int) -> str:
         assert self.outlook is not None
@@ -311,6 +344,7 @@ def explain(
     arm: Any = None,
     top: int = TOP,
     repeats: Repeats | None = None,
+    worth: Worth | None = None,
 ) -> Explanation:
     """Explain what a state of one replica says of arms (K,d), checked, with these probabilities (K,)."""
     called = _called("names", names, len(arms), "arm {}")
@@ -318,10 +352,11 @@ def explain(
     place = int(probabilities.argmax()) if arm is None else _asked(arm, called, names is not None)
     kept = arms.copy()
     kept.flags.writeable = False
-    errors = policy.propensity_error(state, arms[None])
+    shown = arms if worth is None else worth.beside(arms)
+    errors = policy.propensity_error(state, shown[None])
     return Explanation(
         policy.name, int(state.count[0]), place, called, probabilities, None if errors is None else errors[0],
-        outlook(policy, state, arms), assurance(policy, state, repeats), validation.whole("top", top),
+        outlook(policy, state, arms, worth), assurance(policy, state, repeats), validation.whole("top", top),
         _arms=kept, _features=own, _named=names is not None,
     )  # fmt: skip
 
