@@ -18,7 +18,7 @@ import numpy as np
 
 from linmed import Agent, Disjoint, Limits, LinMED
 from linmed.features import Catalogue, Features, Vector
-from linmed.ope import OPEWarning, evaluate
+from linmed.ope import OPEWarning, difference, evaluate
 
 WORDS = 8
 
@@ -85,10 +85,17 @@ def what_if(log, models, most_dollars, since=None):
     """Estimate quality and dollars of a request, as routed and had all gone to one model, with intervals."""
     targets = {f"all to {name}": f"arm:{place}" for place, name in enumerate(models)}
     targets = {"as routed": "logged", **targets}
-    quality = evaluate(log, targets, "snipw", since=since)
-    bills = {"outcome": "dollars", "reward_range": (0.0, most_dollars), "missing": 0.0, "mature": 600}
-    dollars = evaluate(log, targets, "snipw", since=since, **bills)
-    return quality.to_pylist(), dollars.to_pylist()
+    return [evaluate(log, targets, "snipw", since=since, **asked) for asked in questions(most_dollars)]
+
+
+def instead(log, place, most_dollars):
+    """Estimate how much more quality and dollars a request had had, had all gone to one model."""
+    return [difference(log, f"arm:{place}", "logged", "dr", **asked) for asked in questions(most_dollars)]
+
+
+def questions(most_dollars):
+    """Ask about the quality, and about the dollars; a call that is lost is not billed."""
+    return {}, {"outcome": "dollars", "reward_range": (0.0, most_dollars), "missing": 0.0, "mature": 600}
 
 
 # ---- The world: prompts, how good each model's answer would be, what it would cost.
@@ -187,7 +194,13 @@ def main(data=None, seed=0):
                 np.column_stack([table[part, played[part]], table[part, : len(those)]])
                 for table in (qualities, dollars)
             )
-            show(what_if(log, those, MOST, first), *((1.0 - LOST) * table.mean(axis=0) for table in truth))
+            estimates = [table.to_pylist() for table in what_if(log, those, MOST, first)]
+            show(estimates, *((1.0 - LOST) * table.mean(axis=0) for table in truth))
+        (good,), (bill,) = (table.to_pylist() for table in instead(log, len(old) - 1, MOST))
+        print(
+            f"\nAll to {old[-1]} instead: {good['lower']:+.3f} to {good['upper']:+.3f} in quality, "
+            f"{1000 * bill['lower']:+.2f} to {1000 * bill['upper']:+.2f} dollars for 1,000 requests."
+        )
 
 
 if __name__ == "__main__":

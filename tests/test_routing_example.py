@@ -41,12 +41,14 @@ def test_the_router_keeps_its_promises(example, tmp_path):
     assert sum(row["missing"] or 0 for row in rows) == router.agent.deadlines["missed"] > 0
     assert max(row["probabilities"][3] for row in rows[300:]) > 0.1 - 1e-9  # the cap was reached
     assert rows[-1]["costs"][2] == pytest.approx(0.15, rel=0.3)
-    _, qualities, dollars = world
-    for estimates, true in zip(
-        example.what_if(tmp_path / "log", models[:3], example.MOST), (qualities, dollars), strict=True
-    ):
-        for model, row in enumerate(estimates[1:]):
-            assert row["lower"] < 0.99 * true[:, model].mean() < row["upper"]
+    what_if = example.what_if(tmp_path / "log", models[:3], example.MOST)
+    instead = example.instead(tmp_path / "log", 2, example.MOST)
+    for table, gain, true in zip(what_if, instead, world[1:], strict=True):
+        routed, *others = table.to_pylist()
+        for model, row in enumerate(others):
+            assert row["lower"] < (1.0 - example.LOST) * true[:, model].mean() < row["upper"]
+        (more,) = gain.to_pylist()
+        assert more["lower"] < others[2]["estimate"] - routed["estimate"] < more["upper"]
 
 
 def test_a_model_of_which_nobody_knew_can_be_launched(example):
@@ -63,3 +65,4 @@ def test_the_example_prints_what_all_would_have_brought(example, capsys):
     example.main()
     said = capsys.readouterr().out
     assert len(re.findall(r"^all to \w+ +0\.\d+ \(0\.\d+ to 0\.\d+\)", said, re.MULTILINE)) == 7
+    assert re.search(r"All to large instead: .* dollars", said)
