@@ -97,6 +97,11 @@ def test_a_row_that_could_not_be_written_or_read_is_refused_by_its_field(tmp_pat
     assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == ["before", "after"]
 
 
+def test_a_probability_above_one_is_refused_also_where_no_law_contradicts_it(tmp_path):
+    with LogWriter(tmp_path) as writer, blames("log_probability", "finite and at most 0, got 0.1"):
+        record(writer, log_probability=0.1, log_probabilities=None)
+
+
 def test_rows_of_other_number_types_and_rules_that_exclude_arms_are_taken(tmp_path):
     late = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
     with LogWriter(tmp_path) as writer:

@@ -27,7 +27,7 @@ from linmed.ope.log_facts import (
 )
 from linmed.ope.scan import Reader, Reading, RewardRange, Rounds, possible_rewards
 from linmed.ope.sequences import SHARES
-from linmed.ope.targets import Target, as_targets
+from linmed.ope.targets import COUNTED, Target, as_targets
 from linmed.question import OPTIONS, VALID, Question
 from linmed.validation import BadType, BadValue, Floats
 
@@ -35,8 +35,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LENGTHS = {86400.0: "day", 3600.0: "hour", 60.0: "minute", 1.0: "second"}
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
-ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
-"""Columns of a log that tell the number of arms."""
 
 Part = tuple[Rounds, list[Floats]]
 """Decisions, and each target's probability of every arm or of the arm played."""
@@ -122,7 +120,7 @@ class Plan(Question):
                     "missing", f"missing must lie in reward_range [{low:g}, {high:g}], got {self.missing!r}"
                 )
         unlisted = of_catalogue(log)
-        counted = not ARM_COUNTED.isdisjoint(log.columns) and not unlisted
+        counted = not set(COUNTED).isdisjoint(log.columns) and not unlisted
         unknown = next((one for one in self.targets if not (counted and one.knows_all_arms(log))), None)
         self._set("whole", unknown is None)
         self._set("logged", holds(log, "probabilities"))
@@ -232,7 +230,7 @@ class Plan(Question):
         # Every arm's logged probability lets sequences use models, and stabilised weights are made of it.
         if self.logged and (self.guarded or self.overlap or self.interval == "adaptive"):
             columns["probabilities"] = None
-        if self.modelled and ARM_COUNTED.isdisjoint(columns):
+        if self.modelled and set(COUNTED).isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
             raise BadValue("estimators", message)
         if self.adaptive is None and VALID[self.interval] in ("independent", "asymptotic"):
