@@ -358,6 +358,7 @@ constexpr double SMALL = 1e-14;           // an arm so close to c, a mean of arm
 struct Field {
     const double *mean;  // (n,)
     const Grid &b;       // (r,n), with mean 0
+    bool offsets;        // whether arms inside the hull may be best
     Index n() const { return b.columns; }
     Index rank() const { return b.rows; }
 };
@@ -388,6 +389,8 @@ inline void values(const double *mean, const double *b, Index stride, Index n, c
 }
 
 // c (r,): the mean of the best arm over the first PILOT points, and of all arms with the weight of one point.
+//
+// Where an arm so near to c may be best, as only offsets make it, c moves away: any direction serves its chances.
 inline Buffer centre_of(const Field &field, const Normals &normals) {
     constexpr Index GROUPS = 4;
     const Index n = field.n(), rank = field.rank();
@@ -412,6 +415,20 @@ inline Buffer centre_of(const Field &field, const Normals &normals) {
         for (Index i = 0; i < n; ++i) total += wins[i] * field.b[k][i];
         centre[k] = total / (double(PILOT) + 1.0);
     }
+    if (!field.offsets) return centre;
+    constexpr double NEAR = 1e-6, STEP = 0.1;
+    const auto distances = [&] {
+        double nearest = INF, longest = 0.0;
+        for (Index i = 0; i < n; ++i) {
+            double square = 0.0;
+            for (Index k = 0; k < rank; ++k) square += (field.b[k][i] - centre[k]) * (field.b[k][i] - centre[k]);
+            nearest = std::min(nearest, sqrt(square)), longest = std::max(longest, sqrt(square));
+        }
+        return std::pair(nearest, longest);
+    };
+    const auto [nearest, longest] = distances();
+    if (nearest <= NEAR * longest)  // every arm is in the way of one step at most
+        for (Index step = 0; step <= n && distances().first <= NEAR * longest; ++step) centre[0] += STEP * longest;
     return centre;
 }
 
@@ -848,12 +865,12 @@ inline void of_contenders(Grid &B, const double *mean, double *m, const double *
     constexpr double NEGLIGIBLE = 1e-5;  // the arms that have so much together may be left out for more points on the others
     const Index n = B.columns, rank = principal_axes(B, m);
     std::fill(error, error + n, ANGULAR_ERROR);
-    if (rank <= 2 && effort.angles) return planes::integrate(B, m, p);
+    if (n == 1 || (rank <= 2 && effort.angles)) return planes::integrate(B, m, p);
     double rare = RARE;
     if (n > effort.most_arms)
         lines::average(mean, B, effort.lines, p, error);
     else
-        rare = std::max(rare, SHARE / double(by_rays({mean, B}, effort, p, error)));
+        rare = std::max(rare, SHARE / double(by_rays({mean, B, !effort.angles}, effort, p, error)));
     const double largest = *std::max_element(error, error + n);
     const std::vector<double> own(error, error + n);
     // What is hardly ever met may have as much as that, if the leader leaves it that.

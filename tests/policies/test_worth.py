@@ -383,3 +383,33 @@ def test_explanations_are_of_utility(policy):
     assert headings[3:7] == ["utility", "reward", "value", "cost"]
     axes = why.plot()
     assert "utility, value · reward − cost" in axes.get_xlabel() + axes.get_title()
+
+
+@pytest.mark.parametrize(
+    ("told", "said"), [([0.1, -1.0], "0 or more"), ({0: 0.1, 1: 0.1}, "one row for each")]
+)
+@pytest.mark.parametrize("policy", [LinMED(), LinMED(design="warm")], ids=lambda one: one.name)
+def test_a_batch_with_bad_costs_decides_nothing(policy, told, said):
+    agent = Agent(policy, dim=2, seed=3)
+    for sets in ([ARMS, ARMS], iter([ARMS, ARMS])):
+        with pytest.raises(ValueError, match=said):
+            agent.decide_batch(sets, costs=told)
+    assert agent.pending == ()
+
+
+@pytest.mark.parametrize("cost", [2.0, 8.0])
+def test_an_arm_inside_the_hull_can_be_the_best_where_it_is_cheap(cost):
+    """θ̃ is N(0, 1): the free arm without features is best where |θ̃| ≤ the others' cost."""
+    policy = LinTS(scale=1.0)
+    arms = np.array([[0.0], [1.0], [-1.0]])
+    law = law_of(policy, policy.start(1, 1), arms, 1.0, [0.0, cost, cost])
+    np.testing.assert_allclose(law, [1 - 2 * norm.sf(cost), norm.sf(cost), norm.sf(cost)], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "policy", [LinTS(), LogisticTS(), Limits(LinTS(), floors=0.1)], ids=lambda one: one.name
+)
+def test_arms_of_the_same_features_are_integrated_with_costs_too(policy):
+    law = law_of(policy, policy.start(1, 2), ARMS[[0, 0, 0]], 1.0, [0.2, 0.1, 0.1])
+    assert law.argmax() == 1
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
