@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from linmed import EXP2, Agent, CatalogueMED, Disjoint, Greedy, LinMED, LinTS, LogisticMED, Uniform
+from linmed import (
+    EXP2,
+    Agent,
+    CatalogueMED,
+    Disjoint,
+    Forgetful,
+    Greedy,
+    Limits,
+    LinMED,
+    LinTS,
+    LogisticMED,
+    Uniform,
+)
 from linmed.core import core
 from linmed.features import Catalogue
 from linmed.log import DecisionLog
@@ -246,5 +258,22 @@ def test_a_reward_that_a_shadow_cannot_learn_is_refused_and_nothing_changes():
     decision = one.decide(ARMS)
     with pytest.raises(ValueError, match=r"between 0 and 1.*shadow\['clicks'\]"):
         one.learn(decision, 2.5)
+    with pytest.raises(ValueError, match=r"between 0 and 1.*shadow\['clicks'\]"):
+        one.observe(ARMS, [0.0, 1.0, 2.5])
+    with pytest.raises(ValueError, match=r"missing: .*shadow\['clicks'\]"):
+        agent(shadow={"clicks": LogisticMED()}, wait="1d", missing=2.5)
     assert one.count == 0
     assert one.pending == (decision.id,)
+    one = agent(shadow={"forgets": Forgetful(LinMED(), half_lives=("1d",))})
+    with pytest.raises(ValueError, match=r"time must be given: shadow\['forgets'\]"):
+        one.observe(ARMS, [0.0, 1.0, 1.0])
+    assert one.count == 0
+
+
+def test_limits_of_items_and_integrals_go_with_a_control_group():
+    policy = Limits(LinTS(), caps={"fig": 0.2})
+    one = Agent(policy, catalogue=Catalogue.from_table(TEAS), seed=1, control=0.5)
+    law = one.probabilities()
+    assert law[2] <= 0.5 * 0.2 + 0.5 / 3 + 1e-12
+    for decision in (one.decide() for _ in range(20)):
+        assert decision.probability == pytest.approx(law[decision.arm], abs=1e-12)

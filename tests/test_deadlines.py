@@ -329,3 +329,6 @@ def test_outcomes_go_to_the_log_and_are_not_learned(tmp_path):
     with pytest.raises(ValueError, match="this agent has none"):
         plain.learn(decision, 1.0, outcomes={"margin": 1.0})
     assert plain.count == 3
+    with pytest.raises(ValueError, match="this agent has none"):
+        plain.learn([decision, plain.decide(ARMS)], [1.0, 1.0], outcomes=[None, {"margin": 1.0}])
+    assert decision.id in plain.pending

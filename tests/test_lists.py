@@ -421,3 +421,12 @@ def test_the_oldest_lists_are_dropped():
     made = [agent.decide_list(ARMS, length=2) for _ in range(3)]
     assert agent.pending == (made[1].id, made[2].id)
     assert agent.dropped == 1
+
+
+def test_lists_and_decisions_are_not_mistaken_for_each_other():
+    agent = Agent(LinMED(), dim=2, seed=3)
+    with pytest.raises(UnknownDecision, match="is a list: learn_list takes its rewards"):
+        agent.learn(agent.decide_list(ARMS, length=2), 1.0)
+    with pytest.raises(UnknownDecision, match="for one arm, not for a list"):
+        agent.learn_list(agent.decide(ARMS), [1.0, 0.0])
+    assert agent.count == 0

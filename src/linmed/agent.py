@@ -166,8 +166,6 @@ class Agent(DecidesLists):
         self.log_arms = validation.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         waiting = Waiting.of(wait, missing, early, late)
-        if waiting is not None:
-            policy.check_rewards(waiting.missing)
         self._deadlines = None if waiting is None else Deadlines(waiting)
         groups = _groups(control, control_policy, shadow, self._dim, encoder)
         self._decider = _decider(
@@ -175,6 +173,11 @@ class Agent(DecidesLists):
         )
         if encoder is not None and encoder.catalogue.snapshot().worth is not None:
             self._worth(None, None)
+        if waiting is not None:
+            try:
+                self._decider.check_reward(waiting.missing)
+            except validation.BadValue as error:
+                raise validation.BadValue("missing", f"missing: {error}") from None
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
@@ -254,11 +257,12 @@ class Agent(DecidesLists):
             if contexts is not None:
                 encoder = self._catalogued("contexts", sets)
                 rows = encoder.rows(contexts)
+                worths = self._worths(values, costs, len(rows))
                 if self._decider.sampler is not None:
                     return self._decide_items(rows, moment)
-                worths = self._worths(values, costs, len(rows))
                 if encoder.waits or self.policy.remembers:  # each may change what comes of the next
-                    told = [{}] * len(rows) if worths is None else [one._asdict() for one in worths]
+                    count = len(self.items)
+                    told = [one.checked(count)._asdict() for one in worths] if worths else [{}] * len(rows)
                     return [
                         self.decide(context=row, time=moment, **more)
                         for row, more in zip(rows, told, strict=True)
@@ -269,11 +273,14 @@ class Agent(DecidesLists):
                     told_each = worths or [None] * len(offers)
                     worths = [offer.joined(one) for offer, one in zip(offers, told_each, strict=True)]
             else:
+                if not hasattr(sets, "__len__") and hasattr(sets, "__iter__"):
+                    sets = list(sets)
                 worths = self._worths(values, costs, len(sets)) if hasattr(sets, "__len__") else None
             if self.policy.remembers:
                 alike = group_by_size(sets, self._dim)
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
-                told = [{}] * len(each) if worths is None else [one._asdict() for one in worths]
+                more = worths or [{}] * len(each)
+                told = [one.checked(len(each[i]))._asdict() if one else {} for i, one in enumerate(more)]
                 return [self.decide(each[i], time=moment, **told[i]) for i in range(len(each))]
             return self._settle_each(self._decider.decide_each(sets, offers, worths), offers, moment)
 
@@ -331,9 +338,7 @@ class Agent(DecidesLists):
         extra: dict[str, Any] = {}
         moment = None if time is None and self._deadlines is None else self._moment(time)
         if outcomes is not None:
-            if self.log is None:
-                text = "outcomes go to the log, and this agent has none: Agent(…, log=…)"
-                raise validation.BadValue("outcomes", text)
+            self._require_log()
             extra["outcomes"] = validation.named_numbers("outcomes", outcomes)
         if moment is not None:
             extra["time"] = moment
@@ -356,6 +361,12 @@ class Agent(DecidesLists):
                 wait.held[identifier] = reward
             else:
                 self._absorb(identifier, reward)
+
+    def _require_log(self) -> None:
+        """Refuse outcomes that no log would have."""
+        if self.log is None:
+            text = "outcomes go to the log, and this agent has none: Agent(…, log=…)"
+            raise validation.BadValue("outcomes", text)
 
     def _absorb(self, identifier: str, reward: float) -> None:
         """Learn the reward of a decision, which waits no longer."""
@@ -467,6 +478,7 @@ class Agent(DecidesLists):
             raise validation.BadValue("outcomes", text)
         for i, one in enumerate(extras):
             if one is not None:
+                self._require_log()
                 validation.named_numbers(f"outcomes[{i}]", one)
         with self._lock:
             seen: set[str] = set()
@@ -503,7 +515,7 @@ class Agent(DecidesLists):
             raise ValueError(f"features must have shape ({self.dim},) or (n, {self.dim}), got {rows.shape}")
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
-        self.policy.check_rewards(rewards)
+        self._decider.check_reward(rewards)
         times = None if time is None else np.atleast_1d(validation.floats("time", time))
         if times is not None and times.shape not in ((1,), rewards.shape):
             raise validation.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
@@ -564,7 +576,8 @@ class Agent(DecidesLists):
         if values is None and costs is None:
             return None
         for name, given in (("values", values), ("costs", costs)):
-            if given is not None and (not hasattr(given, "__len__") or len(given) != count):
+            rows = hasattr(given, "__len__") and not isinstance(given, (str, bytes, Mapping))
+            if given is not None and not (rows and len(given) == count):
                 text = f"{name} must be one number or one row for each of {count} sets, got {given!r}"
                 raise validation.BadValue(name, text)
         return [
@@ -1157,6 +1170,12 @@ class Agent(DecidesLists):
         self._name_run()
 
     def _explain_missing(self, identifier: object) -> str:
+        identifier = getattr(identifier, "id", identifier)
+        if str(identifier) in self._lists.waiting:
+            return f"decision {identifier!r} is a list: learn_list takes its rewards"
+        held = () if self._deadlines is None else self._deadlines.held
+        if str(identifier) in self._pending and str(identifier) not in held:
+            return f"decision {identifier!r} is for one arm, not for a list: learn takes its reward"
         run, _, number = str(identifier).partition("-")
         made = {**dict(self._earlier), self._run: self._decisions}.get(run, 0)
         if number.isascii() and number.isdigit() and len(number) < 19 and int(number) < made:

@@ -133,7 +133,8 @@ class ControlledDecider(Decider):
         arm = int(chosen[0])
         if self.policy.integrates and (arm != decision._arm or decision.log_probabilities is None):
             shown = arms if worth is None else worth.beside(arms)
-            errors = self.policy.propensity_error(self.state, shown[None])
+            policy = self._among(offer.ids)[0] if offer is not None and self.policy.by_item else self.policy
+            errors = policy.propensity_error(self.state, shown[None])
             error = 0.0 if errors is None else float(errors[0, arm])
         vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * error
         item = None if offer is None else offer.ids[arm]
@@ -166,7 +167,7 @@ class ControlledDecider(Decider):
         super()._bind()
         self.check_reward = self._check_reward
 
-    def _check_reward(self, reward: float) -> None:
+    def _check_reward(self, reward: Floats | float) -> None:
         """Raise where the policy, or another that learns, cannot learn from a reward."""
         self.policy.check_rewards(reward)
         for name, one in self.learners():
@@ -185,6 +186,9 @@ class ControlledDecider(Decider):
 
     def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
         """Let the policy and all others that learn absorb rewards from elsewhere."""
+        for name, one in self.learners():
+            if times is None and one.policy.capabilities.clock:
+                raise BadValue("time", f"time must be given: {name} forgets by the clock")
         super().observe(features, rewards, times)
         for _, one in self.learners():
             one.observe(features, rewards, times)

@@ -125,7 +125,7 @@ class Decider:
         self._items: tuple[Sequence[Any], Policy, Any] | None = None
         self.takes_worth = self.policy.takes_worth and self.sampler is None
         """Whether arms may have values and costs."""
-        self.check_reward: Callable[[float], None] = self.policy.check_rewards
+        self.check_reward: Callable[[Floats | float], None] = self.policy.check_rewards
         """Raises what names `reward` where nothing can be learned from one."""
 
     def decide(self, arms: ArrayLike, offer: Offer | None = None, worth: Worth | None = None) -> Decision:

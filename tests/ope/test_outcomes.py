@@ -163,8 +163,9 @@ def test_safe_is_said_falsely_no_more_often_than_promised():
         ("complaint", "subject_to", "must be a list of guardrails"),
         ([("complaint", "<", "logged")], r"subject_to\[0\]", "one of '<=', '>='"),
         ([("complaint", "<=", "logged", -1)], r"subject_to\[0\]", "-1"),
-        ([("clicks", "<=", "logged")], "outcome", "one of those in table: 'complaint', 'margin'"),
+        ([("clicks", "<=", "logged")], "subject_to", "one of those in table: 'complaint', 'margin'"),
         ([("margin", "<=", "logged")], "outcome_ranges", "must have 'margin'.*from 0 to 2"),
+        ([("complaint", "<=", "logger")], r"subject_to\[0\]", "target must be"),
         ([("complaint", "<=", "arm:9")], "candidates", "at least 10 arms"),
     ],
 )
@@ -173,6 +174,8 @@ def test_guardrails_that_cannot_be_are_named(rails, field, message):
     with pytest.raises((BadValue, BadType), match=message) as refused:
         choose(log, ARMS, subject_to=rails)
     assert re.fullmatch(field, refused.value.field)
+    with pytest.raises(BadValue, match="outcome_ranges must name outcomes of subject_to, got 'margins'"):
+        choose(log, ARMS, subject_to=[("margin", "<=", "logged")], outcome_ranges={"margins": (0, 2)})
 
 
 @pytest.fixture(scope="module")

@@ -211,6 +211,9 @@ def choose(
     """
     question = ask(choose, confidence=confidence, reward_range=reward_range, **options)
     rails, ranges = _guardrails(subject_to), dict(outcome_ranges or {})
+    if unknown := ranges.keys() - {rail.outcome for rail in rails}:
+        text = f"outcome_ranges must name outcomes of subject_to, got {min(unknown, key=str)!r}"
+        raise BadValue("outcome_ranges", text)
     if (lists := as_lists(log, question)) is not None:
         if rails:
             raise BadValue("subject_to", "subject_to is not for logs of lists: leave it out")
@@ -327,6 +330,11 @@ def _guardrails(subject_to: Any) -> list[Guardrail]:
         slack = validation.between(where, rail.slack, 0.0, math.inf)
         if isinstance(rail.baseline, float):
             validation.real(where, rail.baseline)
+        else:
+            try:
+                as_target(rail.baseline)
+            except (BadValue, BadType) as error:
+                raise type(error)(where, f"{where}: {error}") from None
         found.append(rail._replace(slack=slack))
     return found
 
@@ -341,15 +349,17 @@ def _excess(
 ) -> tuple[list[Excess], list[str]]:  # fmt: skip
     """Bound how much more of a guardrail's outcome each candidate has; with doubts about that."""
     asked = dataclasses.replace(question, reward=None, reward_range=ranges.get(rail.outcome))
-    log = with_outcome(log, rail.outcome)
     absolute, last = isinstance(rail.baseline, float), len(candidates)
     base = None if absolute else as_target(rail.baseline)
     targets = [*candidates, *([] if base is None else [as_target(base, f"{base.name} (baseline)")])]
     pairs = [] if absolute else [(i, last) for i in range(last)]
     try:
+        log = with_outcome(log, rail.outcome)
         plan = one_estimator(asked, log, targets, estimator, paired=True, confidence=confidence)
         found = judge(plan, Recent(log, None), pairs, confidence, bounded=absolute, **work)
     except BadValue as error:
+        if error.field == "outcome":
+            raise BadValue("subject_to", f"subject_to: {error}") from None
         if error.field != "reward_range":
             raise
         raise BadValue("outcome_ranges", f"outcome_ranges must have {rail.outcome!r}: {error}") from None
