@@ -148,6 +148,7 @@ def row(identifier: str, key: str | None = None) -> dict[str, Any]:
         "id": identifier, "bandit": 1, "key": key, "digest": key and b"same arms", "version": 1,
         "absorbed": 0, "time": 0, "arm": 0, "arm_id": None, "arm_count": 1, "best": 0,
         "log_probability": 0.0, "control": None, "control_share": None, "shadow": None, "fallback": None,
+        "value": None, "cost": None, "every_value": None, "every_cost": None,
         "features": blob, "kept": None, "log_probabilities": None,
         "arms": None, "catalogue": None, "item": None, "offered": None, "context": None,
     }  # fmt: skip

@@ -260,6 +260,26 @@ class Bandit:
             return vectors
         return bounded("arms", validation.arm_matrix(vectors, self.dim))
 
+    def priced(self, offer: Offer, values: Any, costs: Any) -> Offer:
+        """An offer with the values and costs of its request, if there are any."""
+        if values is None and costs is None:
+            return offer
+        self.policy.require_worth()
+        return offer.priced(values, costs)
+
+    def best(self, offer: Offer) -> int:
+        """The arm of the largest estimate: of the utility, where there are values or costs."""
+        assert offer.vectors is not None
+        expected = self.policy.expected(self.state, offer.vectors)
+        if offer.worth is not None:
+            seen = self.policy.posterior(self.state)
+            if seen is not None:
+                expected = expected + (seen.base or 0.0)
+                expected = expected if seen.link is None else seen.link(expected)
+            values, costs = offer.worth.both(len(expected))
+            expected = values * expected - costs
+        return int(expected.argmax())
+
     def decide(self, offers: Sequence[Offer]) -> Iterator[Decision]:
         """One decision for each offer; those among all items are made together, in one pass over them."""
         whole = [offer.context for offer in offers if offer.vectors is None]
@@ -274,7 +294,7 @@ class Bandit:
                 named = None
                 if offer.ids is not None and (self.policy.by_item or type(self.decider) is not Decider):
                     named = Named(offer.vectors, offer.ids, None, None)
-                yield self.decider.decide(offer.vectors, named)
+                yield self.decider.decide(offer.vectors, named, offer.worth)
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
         """How many numbers the arms of a request have, before they are made: K·d."""

@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 Catalogue = Mapping[str, Any]
 """Items as the API has them, {"ids": [...], "features": [[...], ...]}, or each item's features by its id."""
+OfArms = ArrayLike | Mapping[str, float]
+"""A number for each arm, in their order or by their ids."""
 REPORTING = 3600.0
 """Seconds to wait for a report: it may take long, and one whose caller leaves is called off."""
 PREPARING = 300.0
@@ -181,9 +183,15 @@ class Requests:
         arm_ids: Sequence[str] | None = None,
         context: ArrayLike | Mapping[str, Any] | None = None,
         key: str | None = None,
+        values: OfArms | None = None,
+        costs: OfArms | None = None,
     ) -> Call[ServedDecision]:
-        """One decision among `arms` (K, d), or among the catalogue's."""
-        body = _wanted(arms, arm_ids, context, key)
+        """One decision among `arms` (K, d), or among the catalogue's.
+
+        `values` are what a unit of each arm's reward is worth and `costs` what playing each costs, in their
+        order or by their ids: see docs/costs.md.
+        """
+        body = _wanted(arms, arm_ids, context, key, values, costs)
         return Call("POST", _path(name, "decide"), lambda answer: _decision(answer.json()), body)
 
     def decide_batch(
@@ -194,12 +202,17 @@ class Requests:
         arm_ids: Iterable[Sequence[str] | None] | None = None,
         contexts: Iterable[ArrayLike | Mapping[str, Any] | None] | None = None,
         keys: Iterable[str | None] | None = None,
+        values: Iterable[OfArms | None] | None = None,
+        costs: Iterable[OfArms | None] | None = None,
     ) -> Call[list[ServedDecision]]:
         """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
 
         Whatever is given has one entry for each decision; None stands for what a decision does without.
         """
-        given = {"sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys}
+        given = {
+            "sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys,
+            "values": values, "costs": costs,
+        }  # fmt: skip
         columns = {what: list(each) for what, each in given.items() if each is not None}
         if len({len(each) for each in columns.values()}) != 1:
             told = ", ".join(f"{len(each)} {what}" for what, each in columns.items()) or "nothing"
@@ -330,6 +343,8 @@ def _wanted(
     arm_ids: Sequence[str] | None = None,
     context: ArrayLike | Mapping[str, Any] | None = None,
     key: str | None = None,
+    values: OfArms | None = None,
+    costs: OfArms | None = None,
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
     if arms is not None:
@@ -338,6 +353,9 @@ def _wanted(
         body["arm_ids"] = list(arm_ids)
     if context is not None:
         body["context"] = _row(context)
+    for name, each in (("values", values), ("costs", costs)):
+        if each is not None:
+            body[name] = _row(each)
     return body
 
 

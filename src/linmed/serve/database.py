@@ -89,6 +89,10 @@ decisions = sa.Table(
     sa.Column("control", sa.Boolean),  # whether the control group's law drew it; null: there is none
     sa.Column("control_share", Double),  # how probable that was
     sa.Column("shadow", sa.Text),  # JSON: how probable the arm was to each shadow policy
+    sa.Column("value", Double),  # what a unit of the arm's reward is worth, and what playing it costs …
+    sa.Column("cost", Double),
+    sa.Column("every_value", sa.LargeBinary),  # … and of all arms, (K,) float64 little-endian
+    sa.Column("every_cost", sa.LargeBinary),
     sa.Column("fallback", sa.Boolean),  # by which route the item was found; null: by none, among all arms
     # Arms given by the request: float64 little-endian.
     sa.Column("features", sa.LargeBinary, nullable=False),  # (d,) of the arm; empty where it is an item
@@ -167,7 +171,7 @@ tokens = sa.Table(
 )
 
 
-VERSION = 4
+VERSION = 5
 """Of the schema; a database of another version is refused."""
 ROOM = 8000 * 4096
 """Free bytes with which a SQLite database counts as full: what its WAL takes between two checkpoints."""

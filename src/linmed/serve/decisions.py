@@ -19,6 +19,7 @@ from linmed.serve.encoding import Offer
 from linmed.validation import Floats
 
 BLOCK = 256
+NO_WORTH = dict.fromkeys(("value", "cost", "every_value", "every_cost"))
 EVERY = 128
 """Items up to which a decision's row has the probability of every arm, so that it stays below 1 KB."""
 
@@ -67,12 +68,23 @@ def row(
         "arm": decision.arm,
         "arm_id": None if offer.ids is None else offer.ids[decision.arm],
         "arm_count": len(offer.vectors),
-        "best": int(bandit.policy.expected(bandit.state, offer.vectors).argmax()),
+        "best": bandit.best(offer),
         "log_probability": min(decision.log_probability, 0.0),
         "fallback": None,
         "kept": decision._kept if bandit.keeps else None,
+        **_worth(bandit, offer, decision.arm),
     }
     return made | (_given(bandit, offer, decision) if offer.catalogue is None else _listed(offer, decision))
+
+
+def _worth(bandit: Bandit, offer: Offer, arm: int) -> dict[str, Any]:
+    """What the log holds of values and costs."""
+    if offer.worth is None:
+        return NO_WORTH
+    values, costs = offer.worth.both(0 if offer.vectors is None else len(offer.vectors))
+    made: dict[str, Any] = {"value": float(values[arm]), "cost": float(costs[arm])}
+    every = {"every_value": blob(values), "every_cost": blob(costs)} if bandit.log_arms else {}
+    return NO_WORTH | made | every
 
 
 def _given(bandit: Bandit, offer: Offer, decision: Decision) -> dict[str, Any]:
@@ -124,6 +136,7 @@ def _routed(offer: Offer, decision: Decision) -> dict[str, Any]:
         "item": catalogue.number(decision.arm),
         "offered": None,
         "context": _packed(offer.context),
+        **NO_WORTH,
     }
 
 
@@ -151,7 +164,7 @@ def log_probabilities(row: Any) -> Floats | None:
     return every
 
 
-def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) -> bytes:
+def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any, *worth: Any) -> bytes:
     """Tells two requests apart that carry the same key, whatever the catalogue has become in between."""
     found = hashlib.blake2b(digest_size=8)
     if isinstance(context, dict):
@@ -163,6 +176,8 @@ def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) 
         found.update(b"|")
     if arm_ids is not None:
         found.update("\0".join(arm_ids).encode())
+    if any(one is not None for one in worth):
+        found.update(json.dumps(worth, sort_keys=True).encode())
     return found.digest()
 
 

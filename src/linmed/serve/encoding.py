@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.features.features import Features, Products, Side, outer, plain
+from linmed.policies.worth import Worth
 from linmed.serve.errors import INPUT, field_of
 from linmed.serve.items import Catalogue
 from linmed.serve.settings import LARGEST
@@ -117,6 +118,26 @@ class Offer(NamedTuple):
     """… these of them (None: all), …"""
     context: Floats | None = None
     """… joined by this."""
+    worth: Worth | None = None
+    """Their values and costs (K,) each, where the request has some."""
+
+    def priced(self, values: Any, costs: Any) -> "Offer":
+        """The same with the values and costs of a request: lists in the arms' order, or by their ids."""
+        if self.vectors is None:
+            text = "costs: decisions among all items by route know no values and costs: name some (arm_ids)"
+            raise BadValue("costs" if values is None else "values", text)
+        told = Worth(self._in_order("values", values), self._in_order("costs", costs))
+        return self._replace(worth=told.checked(len(self.vectors)))
+
+    def _in_order(self, name: str, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        if self.ids is None:
+            raise BadValue(name, f"{name} must be a list in the order of the arms: these have no ids")
+        for one in self.ids:
+            if one not in given:
+                raise BadValue(name, f"{name} has nothing for {one!r}")
+        return [given[one] for one in self.ids]
 
 
 def from_catalogue(

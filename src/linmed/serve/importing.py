@@ -359,10 +359,21 @@ class LogRows:
             "control": given["control"],
             "control_share": given["control_share"],
             "shadow": _numbers(given["shadow"]),
+            **self._worth(row, given, count),
             "features": blob(self._features(row, given["features"], arms, arm)),
             "log_probabilities": blob(_logarithms(every)),
             "arms": blob(arms),
         }
+
+    def _worth(self, row: int, given: dict[str, Any], count: int | None) -> dict[str, Any]:
+        """Values and costs, as the database has them."""
+        made = {"value": given["value"], "cost": given["cost"]}
+        for name, stored in (("values", "every_value"), ("costs", "every_cost")):
+            if given[name] is not None:
+                if len(given[name]) != count:
+                    raise self._wrong(row, f"{name} must be one for each arm", len(given[name]))
+                made[stored] = blob(np.array(given[name], dtype=np.float64))
+        return made
 
     def _text(self, row: int, name: str, value: Any) -> str | None:
         if value is not None and (not value or len(value) > _TEXTS[name] or "\0" in value):

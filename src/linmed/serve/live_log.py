@@ -36,6 +36,8 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "arms": ("arms", "catalogue", "offered", "context", "fallback"),
     "best": ("best", "fallback"),
     "catalogue_version": ("catalogue",),
+    "values": ("every_value",),
+    "costs": ("every_cost",),
 }
 
 
@@ -71,10 +73,13 @@ class LiveSource(Source):
         lacking |= set() if kinds.get("outcomes") else {"outcomes"}
         if not self._some(decisions.c.fallback.is_not(None)):
             lacking |= {"fallback", "best"}
+        if not self._some(decisions.c.value.is_not(None)):
+            lacking |= {*OF_WORTH}
+        elif not self.bandit.log_arms:
+            lacking |= {"values", "costs"}
         for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
             if not self._some(decisions.c[stored].is_not(None)):
                 lacking.add(name)
-        lacking |= {*OF_WORTH}  # the service knows no values and costs
         self._columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -116,7 +121,7 @@ class LiveSource(Source):
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
         made = {one for name in (*columns, "time") for one in _STORED.get(name, (name,))}
-        elsewhere = {"reward", "reward_time", "missing", "outcomes", *OF_WORTH}
+        elsewhere = {"reward", "reward_time", "missing", "outcomes"}
         needed: list[Any] = [decisions.c[name] for name in sorted(made - elsewhere)]
         joined = store.with_rewards(decisions)
         if "features" in columns:
@@ -143,8 +148,9 @@ class LiveSource(Source):
         kind = SCHEMA.field(name).type
         if name == "reward":
             return pa.array([row.assumed if self.bandit.ignores(row) else row.reward for row in rows], kind)
-        if name in OF_WORTH:
-            return pa.nulls(len(rows), kind)
+        if name in ("values", "costs"):
+            found = [getattr(row, *_STORED[name]) for row in rows]
+            return ragged([None if one is None else vector(one) for one in found], nested=False)
         if name == "missing":
             return pa.array([None if row.assumed is None else True for row in rows], kind)
         if name in ("shadow", "outcomes"):

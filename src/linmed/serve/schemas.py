@@ -71,6 +71,8 @@ def _as_array(value: Any, check: Callable[[Any], Any], info: ValidationInfo) -> 
 _EITHER = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
 Context = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
 """Numbers or, for a bandit with features, fields by their names."""
+OfArms = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
+"""A number for each arm in their order, or by their ids."""
 ItemRow = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
 Arms = Annotated[list[list[Finite]], Field(min_length=1), WrapValidator(_as_array)]
 """An array (K, d) where a body is read (`parsing.parse`), else lists."""
@@ -277,6 +279,14 @@ class DecideRequest(BaseModel):
         default=None,
         description="Of the user, joined to the catalogue: numbers, or an object where the bandit has "
         "`features`.",
+    )
+    values: OfArms | None = Field(
+        default=None,
+        description="What a unit of each arm's reward is worth, above 0: in the order of the arms, or by "
+        "their ids. The bandit then maximises value · reward − cost, and learns the reward.",
+    )
+    costs: OfArms | None = Field(
+        default=None, description="What playing each arm costs, 0 or more: as `values`."
     )
     key: Key | None = Field(
         default=None, description="The same key gives the same decision: for retries without harm."

@@ -251,7 +251,8 @@ class Server:
         for request, place in zip(requests, where, strict=True):
             with refusing(place):
                 given = request.arms, request.arm_ids, request.context
-                offers.append(bandit.offer(*given, self.settings.max_arms))
+                offer = bandit.offer(*given, self.settings.max_arms)
+                offers.append(bandit.priced(offer, request.values, request.costs))
         drawn = bandit.decide(offers)
         for request, place, offer in zip(requests, where, offers, strict=True):
             with refusing(place):
@@ -356,4 +357,6 @@ class Server:
 
 def asked(request: DecideRequest) -> bytes | None:
     """Tell a request from another with the same key."""
-    return None if request.key is None else digest(request.arms, request.arm_ids, request.context)
+    if request.key is None:
+        return None
+    return digest(request.arms, request.arm_ids, request.context, request.values, request.costs)

@@ -166,7 +166,10 @@ _MICRO = 1e6
 _WRITTEN = [column.name for column in decisions.c if column.name != "number"]
 _values = operator.itemgetter(*_WRITTEN)
 
-_HIDDEN = ("best", "features", "kept", "arms", "item", "offered", "context")  # what no answer shows
+_HIDDEN = (  # what no answer shows
+    *("best", "features", "kept", "arms", "item", "offered", "context"),
+    *("every_value", "every_cost"),
+)
 _STORED = sa.select(*(decisions.c[name] for name in _WRITTEN if name not in _HIDDEN))
 
 
