@@ -36,6 +36,7 @@ def run_page(script: Path, folder: Path) -> None:
     """Run a script in this process as the program that was started, with warnings as errors."""
     sys.stderr = (folder / "stderr").open("w")
     os.chdir(folder)
+    sys.path.insert(0, str(ROOT / "examples"))
     warnings.resetwarnings()
     warnings.simplefilter("error")
     runpy.run_path(str(script), run_name="__main__")

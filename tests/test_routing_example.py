@@ -66,3 +66,19 @@ def test_the_example_prints_what_all_would_have_brought(example, capsys):
     said = capsys.readouterr().out
     assert len(re.findall(r"^all to \w+ +0\.\d+ \(0\.\d+ to 0\.\d+\)", said, re.MULTILINE)) == 7
     assert re.search(r"All to large instead: .* dollars", said)
+
+
+def test_the_tutorial_shows_the_example_as_it_is():
+    code = (ROOT / "examples" / "route_llm_requests.py").read_text()
+    page = (ROOT / "docs" / "tutorial-routing.md").read_text()
+    blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    shown = re.findall(r"^(?:def|class) .*?(?=^\S|\Z)", blocks, re.MULTILINE | re.DOTALL)
+    assert [part.split("(")[0].split(":")[0] for part in shown] == [
+        "def features",
+        "class Router",
+        "def what_if",
+        "def instead",
+        "def questions",
+    ]
+    for part in shown:
+        assert part.rstrip() in code
