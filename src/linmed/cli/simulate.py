@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from linmed.environments import Delayed, Environment
+from linmed.environments import Delayed, Environment, Priced
 from linmed.environments.datasets import URL, download
 from linmed.files import PICTURES, check_place
 from linmed.policies.table import policy_makers, text
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def environment_makers() -> Makers[Environment]:
-    """Every environment of the package; a delay is an option of its own."""
+    """Every environment of the package but those around another one; a delay is an option of its own."""
     known = sorted(concrete_subclasses(Environment), key=lambda cls: cls.__name__)
-    own = [cls for cls in known if cls.__module__.startswith("linmed.") and cls is not Delayed]
+    own = [cls for cls in known if cls.__module__.startswith("linmed.") and cls not in (Delayed, Priced)]
     return {cls.__name__: (cls, {}) for cls in own}
 
 

@@ -6,6 +6,7 @@ from linmed.environments.clicks import Clicks, ClicksChange, News
 from linmed.environments.datasets import Classification, MovieLens, OpenBanditClicks
 from linmed.environments.delayed import Delayed
 from linmed.environments.lists import ListClicks
+from linmed.environments.priced import Priced
 from linmed.environments.synthetic import EndOfOptimism, FixedArms, LargeGap, RepeatedArms, UnitBall
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "News",
     "OneChange",
     "OpenBanditClicks",
+    "Priced",
     "Pricing",
     "RandomWalk",
     "RepeatedArms",

@@ -7,9 +7,11 @@ depends on its generator alone, not on the batch, the process or the policy that
 
 import dataclasses
 import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -177,6 +179,20 @@ def _as_lists(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"a parameter of {type(value).__name__} cannot be written down: {value!r}")
+
+
+def is_found_by_name(mode: Callable[..., Any]) -> bool:
+    """Whether a module holds this very function under its name: two methods, or two lambdas, share theirs."""
+    if not isinstance(mode, FunctionType):
+        return False
+    return getattr(sys.modules.get(mode.__module__), mode.__qualname__, None) is mode
+
+
+def rule_name(mode: str | Callable[..., Any]) -> str:
+    """Name a function by its module; a word stays as it is."""
+    if isinstance(mode, str):
+        return mode
+    return f"{getattr(mode, '__module__', '?')}:{getattr(mode, '__qualname__', repr(mode))}"
 
 
 def changed_once(before: Floats, after: Floats, at: int, rounds: int) -> Iterator[Floats]:

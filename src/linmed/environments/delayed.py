@@ -1,15 +1,14 @@
 """Rewards that arrive later than the decision they belong to."""
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from linmed import validation
-from linmed.environments.base import LAST_ROUND, Block, Environment
+from linmed.environments.base import LAST_ROUND, Block, Environment, is_found_by_name, rule_name
+from linmed.environments.priced import Priced
 from linmed.validation import Floats, Ints
 
 DelayRule = Callable[[np.random.Generator, Ints, int], Any]
@@ -41,6 +40,8 @@ class Delayed(Environment):
             raise TypeError(f"env must be an environment, got {self.env!r}")
         if isinstance(self.env, Delayed):
             raise ValueError("env is already delayed; give one Delayed the whole delay")
+        if isinstance(self.env, Priced):
+            raise ValueError("env has values and costs already: write Priced(Delayed(…), …)")
         smallest = 1 if self.mode == "batch" else 0
         self._check_whole(rounds=smallest)
         validation.between("rounds", self.rounds, smallest, LAST_ROUND)
@@ -83,19 +84,19 @@ class Delayed(Environment):
     @property
     def name(self) -> str:
         """The environment underneath and its delay."""
-        mode = "" if self.mode == "constant" else f", mode={_rule_name(self.mode)}"
+        mode = "" if self.mode == "constant" else f", mode={rule_name(self.mode)}"
         return f"Delayed({self.env.name}, rounds={self.rounds}{mode})"
 
     def to_dict(self) -> dict[str, Any]:
         """With `env` as a nested configuration, and a function as its module and name."""
-        mode = _rule_name(self.mode)
+        mode = rule_name(self.mode)
         return {"environment": "Delayed", "env": self.env.to_dict(), "rounds": self.rounds, "mode": mode}
 
     def identity(self) -> dict[str, Any]:
         """With the identity of `env`."""
-        if not isinstance(self.mode, str) and not _is_found_by_name(self.mode):
+        if not isinstance(self.mode, str) and not is_found_by_name(self.mode):
             raise ValueError(
-                f"mode={_rule_name(self.mode)} has no name by which results could be found again; "
+                f"mode={rule_name(self.mode)} has no name by which results could be found again; "
                 "define the function at the top of a module"
             )
         return {**self.to_dict(), "env": self.env.identity()}
@@ -103,16 +104,3 @@ class Delayed(Environment):
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> "Environment":
         return cls(**{**parameters, "env": Environment.from_dict(parameters["env"])})
-
-
-def _is_found_by_name(mode: DelayRule) -> bool:
-    """Whether a module holds this very function under its name: two methods, or two lambdas, share theirs."""
-    if not isinstance(mode, FunctionType):
-        return False
-    return getattr(sys.modules.get(mode.__module__), mode.__qualname__, None) is mode
-
-
-def _rule_name(mode: str | DelayRule) -> str:
-    if isinstance(mode, str):
-        return mode
-    return f"{getattr(mode, '__module__', '?')}:{getattr(mode, '__qualname__', repr(mode))}"

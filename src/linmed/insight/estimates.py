@@ -70,7 +70,7 @@ def _outlook_on_utility(seen: Posterior, arms: Floats, values: Floats, costs: Fl
         theta, inverse, offered = seen.compared(arms)
         scaled = offered * values[:, None]
         apart = scaled - scaled[best]
-        reach = seen.reach(np.einsum("kd,de,ke->k", apart, inverse, apart))
+        reach = seen._reach(np.einsum("kd,de,ke->k", apart, inverse, apart))
         gains = np.vecdot(apart, theta) - (costs - costs[best]) + reach
     gains[best] = 0.0
     told = rewards.mean, values, costs

@@ -327,7 +327,7 @@ class ModelsPosterior(Posterior):
             means, products = self.policy.look(self.state, some[None], distances=True)
             mean, gram = means[0], products[0]
             apart = gram.diagonal()[1:] + gram[0, 0] - 2.0 * gram[0, 1:]
-            z = mean[1:] - mean[0] + self.reach(apart)
+            z = mean[1:] - mean[0] + self._reach(apart)
             if self.link is not None:
                 here = mean[:1] + self.level
                 z = self.link(here + z) - self.link(here)

@@ -163,11 +163,11 @@ class Posterior:
         return self._between(z, further + np.einsum("kd,de,ke->k", apart, self.inverse, apart))
 
     def _between(self, z: Floats, leverage: Floats) -> Prediction:
-        half = self.reach(leverage)
+        half = self._reach(leverage)
         found = z, z - half, z + half
         return Prediction(*(found if self.link is None else map(self.link, found)))
 
-    def reach(self, leverage: Floats) -> Floats:
+    def _reach(self, leverage: Floats) -> Floats:
         """√β times a length, of which the square is given."""
         with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
             half: Floats = np.nan_to_num(self.radius * np.sqrt(np.maximum(leverage, 0.0)), posinf=np.inf)
@@ -176,7 +176,7 @@ class Posterior:
     def gains(self, arms: Floats, best: int) -> Floats:
         """Bound how much more than arm `best` each of arms (K,d) pays, from above (K,)."""
         apart = arms - arms[best]
-        z: Floats = np.vecdot(apart, self.theta) + self.reach(
+        z: Floats = np.vecdot(apart, self.theta) + self._reach(
             np.einsum("kd,de,ke->k", apart, self.inverse, apart)
         )
         if self.link is None:

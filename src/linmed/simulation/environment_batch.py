@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import validation
-from linmed.environments import Block, Environment
+from linmed.environments import Block, Environment, Priced
 from linmed.environments.base import LAST_ROUND
+from linmed.policies.worth import WORTH
 from linmed.streams import stream
 from linmed.validation import BadType, BadValue, Floats, Ints, floats, whole
 
@@ -30,6 +31,9 @@ class EnvironmentBatch:
         self.late = False  # whether rewards may be on their way
         self.changing = False  # whether every round has arms of its own
         self.blocks: list[Block] = []
+        self.priced = isinstance(environment, Priced)
+        """Whether arms have values and costs, and gaps are in utility."""
+        self._told = isinstance(environment, Priced) and environment.told
 
     def advance(self) -> int:
         """Take the next block of every trial; returns its number of rounds."""
@@ -46,12 +50,24 @@ class EnvironmentBatch:
         return self.rounds
 
     def arms(self, t: int) -> Floats:
-        """The arms of round t of this block."""
+        """The arms of round t of this block, with values and costs where policies are told them."""
+        return self._at(t) if self._told or not self.priced else self.features(t)
+
+    def features(self, t: int) -> Floats:
+        """The same without values and costs."""
+        return np.ascontiguousarray(self._at(t)[..., :-WORTH]) if self.priced else self._at(t)
+
+    def _at(self, t: int) -> Floats:
         return self._arms[t] if self.changing else self._arms
+
+    @property
+    def dim(self) -> int:
+        """d: what policies learn from."""
+        return self.shape[-1] - WORTH * self.priced
 
     def recalled(self, t: int) -> Floats:
         """The arms of round t as a policy without copies finds them when their rewards arrive."""
-        offered = self.arms(t)
+        offered = self.features(t)
         if self.overwritten is None or self.delays is None:
             return offered
         late: Floats = np.where(self.delays[t][:, None, None] > 0, self.overwritten[t], offered)
@@ -72,6 +88,15 @@ class EnvironmentBatch:
         means = self.means[t if len(self.means) > 1 else 0].take(played)
         return self._rewards(means, self.noise[t])
 
+    def learned(self, t: int, played: Ints, rewards: Floats) -> Floats:
+        """What policies learn from these rewards: themselves, or the utility where they are not told more."""
+        if self._told or not self.priced:
+            return rewards
+        worth = np.broadcast_to(self._at(t)[..., -WORTH:], (self.replicas, self.count, WORTH))
+        values, costs = worth.reshape(-1, WORTH)[played].T
+        found: Floats = values * rewards - costs
+        return found
+
     def lateness(self, t: int, rewards: Floats) -> Ints:
         """How many rounds later the rewards (R,) of round t are known.  (R,), or (1,) for all."""
         assert self.delays is not None
@@ -88,18 +113,12 @@ class EnvironmentBatch:
 
     def gaps(self, played: Ints) -> Floats:
         """How much worse than the best each choice was.  played (m, R), as in `rewards` → (m, R)."""
-        gaps: Floats = self.best[: len(played)] - self._means_of(played)
+        gaps: Floats = self.best[: len(played)] - _taken(self.utility, played)
         return gaps
 
     def earned(self, played: Ints) -> Floats:
         """What each choice paid.  played (m, R), as in `rewards` → (m, R)."""
-        return self._rewards(self._means_of(played), self.noise[: len(played)])
-
-    def _means_of(self, played: Ints) -> Floats:
-        if len(self.means) == 1:
-            means: Floats = self.means[0][played]
-            return means
-        return np.take_along_axis(self.means[: len(played)], played, axis=1)
+        return self._rewards(_taken(self.means, played), self.noise[: len(played)])
 
     def _next(self, stream: Iterator[Block]) -> Block:
         """One trial's next block, every part an array."""
@@ -154,6 +173,9 @@ class EnvironmentBatch:
             given = [np.broadcast_to(means, moving) for means in given]
         means = self._numbers("means", np.stack(given, axis=-2))  # (…, R, K)
         self.means: Floats = means.reshape(-1, self.replicas * self.count)
+        if self.priced:
+            means = self._arms[..., -WORTH] * means - self._arms[..., -1]
+        self.utility: Floats = means.reshape(-1, self.replicas * self.count)
         self.best: Floats = means.max(axis=-1).reshape(-1, self.replicas)  # (rounds or 1, R)
 
     def _stack_delays(self) -> Ints | None:
@@ -214,6 +236,14 @@ class EnvironmentBatch:
     @property
     def _owner(self) -> str:
         return f"{type(self.environment).__name__}.blocks"
+
+
+def _taken(rows: Floats, played: Ints) -> Floats:
+    """Take the columns played (m,R) of the rows of m rounds, or of one for all."""
+    if len(rows) == 1:
+        found: Floats = rows[0][played]
+        return found
+    return np.take_along_axis(rows[: len(played)], played, axis=1)
 
 
 def _whole_delays(given: NDArray[Any], owner: str) -> Ints:

@@ -80,6 +80,8 @@ class StoppingRule:
 
     def hear(self, environments: EnvironmentBatch, done: int, played: Ints) -> None:
         """What was played in the rounds of a block, after `done` others.  played (m,R) as r·K + arm."""
+        if environments.priced:
+            raise BadValue("until", "until must be None where arms have values and costs (Priced)")
         if environments.changing or (
             self._arms is not None and not np.array_equal(self._arms, environments.arms(0))
         ):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import linmed.policies  # noqa: F401  (its classes give the columns)
 from linmed import validation
-from linmed.environments import Environment
+from linmed.environments import Environment, Priced
 from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
 from linmed.registry import concrete_subclasses
@@ -80,6 +80,8 @@ class TrialBatch:
         self, policy: Policy, environment: Environment, horizon: int, seed: int, trials: tuple[int, ...]
     ) -> None:
         self.policy, self.horizon = policy, horizon
+        if isinstance(environment, Priced) and environment.told:
+            policy.require_worth()
         self.environments = EnvironmentBatch(
             environment, [stream(seed, "environment", trial) for trial in trials]
         )
@@ -95,7 +97,7 @@ class TrialBatch:
         while done < self.horizon:
             with nullcontext() if self.environments.changing else _DRAWING:
                 drawn = self.environments.advance()
-                dim = self.environments.arms(0).shape[-1]
+                dim = self.environments.dim
                 noise = np.empty((drawn, len(self.replicas), self.policy.noise_size(dim)))
                 for r, rng in enumerate(self._generators):
                     noise[:, r] = self.policy.draw_noise(rng, (drawn,), dim)
@@ -177,10 +179,11 @@ class Task(Job):
                     arms = environments.arms(t)
                     arm = policy.choose(batch.state, arms, noise[t])
                     played[t] = batch.offset + arm
-                    kept = arms if policy.keeps_copies else environments.recalled(t)
+                    kept = environments.features(t) if policy.keeps_copies else environments.recalled(t)
                     features = policy.features(batch.state, kept, arm)
                     paid = environments.rewards(t, played[t])
-                    seen = Observation(features, paid, batch.replicas)
+                    told = environments.learned(t, played[t], paid)
+                    seen = Observation(features, told, batch.replicas)
                     pending.add(done + t, environments.lateness(t, paid), seen)
                     for known in pending.arrive(done + t):
                         policy.learn(batch.state, *known)
@@ -240,7 +243,7 @@ def parameter_columns(policy: Policy, environment: Environment) -> Columns:
     A parameter that is no plain value (a matrix of arms) has no column; it is in `configuration`.
     """
     configuration = environment.identity()
-    # A wrapped environment (Delayed) shows its own parameters and those of the one it wraps.
+    # A wrapped environment (Delayed, Priced) shows its own parameters and those of the one it wraps.
     inner = configuration.pop("env", None)
     if inner is not None:
         outer = configuration["environment"]
