@@ -6,48 +6,65 @@ all in turns within one process: the least of 15 turns.
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
+from typing import ClassVar
 
 import numpy as np
 from report import document, show, table
 
-from linmed import Agent, LinMED
-from linmed.policies.worth import priced
+from linmed import Agent, LinMED, simulate
+from linmed.environments import Block, Environment, Priced
+from linmed.environments.base import on_sphere
 
 TRIALS, ROUNDS, SIGMA = 100, 2000, 0.3
 
 
-def prices_stay(rng, K=8):
-    """Independent arms, each with a price of its own: what is learned directly is as simple."""
-    arms, means = np.broadcast_to(np.eye(K), (TRIALS, K, K)), rng.uniform(0, 1, (TRIALS, K))
-    costs = rng.uniform(0, 0.5, (TRIALS, K))
-    while True:
-        yield arms, means, np.ones((TRIALS, K)), costs
+@dataclass(frozen=True)
+class Independent(Environment):
+    """Independent arms, each with a mean of its own."""
+
+    block_rounds: ClassVar[int] = 2048  # a trial is one block: prices drawn once for each stay
+
+    def blocks(self, rng):
+        """Means from 0 to 1."""
+        arms, means = np.eye(8), rng.uniform(0, 1, 8)
+        while True:
+            yield Block(arms, means, SIGMA * rng.standard_normal(self.block_rounds))
 
 
-def prices_change(rng, K=8):
-    """The same, but prices are drawn in every round."""
-    arms, means = np.broadcast_to(np.eye(K), (TRIALS, K, K)), rng.uniform(0, 1, (TRIALS, K))
-    while True:
-        yield arms, means, np.ones((TRIALS, K)), rng.uniform(0, 0.5, (TRIALS, K))
+@dataclass(frozen=True)
+class Features(Environment):
+    """Eight arms of five features, drawn in every round."""
+
+    def blocks(self, rng):
+        """Arms and θ* on the unit sphere."""
+        theta = on_sphere(rng, 5)
+        while True:
+            arms = on_sphere(rng, self.block_rounds, 8, 5)
+            yield Block(arms, arms @ theta, SIGMA * rng.standard_normal(self.block_rounds))
 
 
-def margins(rng, K=8, d=5):
-    """Arms of five features that change, values from 0.5 to 2 and costs that no feature tells."""
-    theta = rng.standard_normal((TRIALS, d))
-    theta /= np.linalg.norm(theta, axis=1, keepdims=True)
-    while True:
-        arms = rng.standard_normal((TRIALS, K, d))
-        arms /= np.linalg.norm(arms, axis=2, keepdims=True)
-        means = np.einsum("rkd,rd->rk", arms, theta)
-        yield arms, means, rng.uniform(0.5, 2.0, (TRIALS, K)), rng.uniform(0, 0.5, (TRIALS, K))
+def changing(rng, rounds, count):
+    """Prices that are drawn in every round."""
+    return rng.uniform(0, 0.5, (rounds, count))
 
 
-WORLDS = {
-    "a price per arm, independent arms": (prices_stay, 8, 1.0),
-    "prices that change every round": (prices_change, 8, 1.0),
-    "features, values 0.5 to 2, costs": (margins, 5, 2.0),
+def staying(rng, rounds, count):
+    """A price for each arm."""
+    return np.broadcast_to(rng.uniform(0, 0.5, count), (rounds, count))
+
+
+def margins(rng, rounds, count):
+    """Values that no feature tells."""
+    return rng.uniform(0.5, 2.0, (rounds, count))
+
+
+WORLDS = {  # with values, costs, the norm of θ* and the largest value
+    "a price per arm, independent arms": (Independent(), 1.0, staying, np.sqrt(8), 1.0),
+    "prices that change every round": (Independent(), 1.0, changing, np.sqrt(8), 1.0),
+    "features, values 0.5 to 2, costs": (Features(), margins, changing, 1.0, 2.0),
 }
 
 
@@ -67,22 +84,12 @@ def main() -> None:
         document(args.document, "costs")
 
 
-def regret(world, dim: int, largest: float, told: bool):
+def regret(world, values, costs, norm: float, largest: float, told: bool):
     """Regret of every trial, on the same arms, prices and noise for both."""
-    rng, noise = np.random.default_rng(0), np.random.default_rng(1)
-    sigma = SIGMA if told else SIGMA * largest  # of what is learned
-    norm = np.sqrt(dim) if world is not margins else 1.0
-    policy = LinMED(sigma=sigma, norm_bound=norm if told else largest * norm)
-    state, replicas, total = policy.start(TRIALS, dim), np.arange(TRIALS), np.zeros(TRIALS)
-    for _, (arms, means, values, costs) in zip(range(ROUNDS), world(rng), strict=False):
-        utility = values * means - costs
-        seen = priced(arms, values, costs) if told else arms
-        arm = policy.choose(state, seen, noise.random((TRIALS, 1)))
-        reward = means[replicas, arm] + SIGMA * noise.standard_normal(TRIALS)
-        learned = reward if told else values[replicas, arm] * reward - costs[replicas, arm]
-        policy.learn(state, np.ascontiguousarray(arms[replicas, arm]), learned, replicas)
-        total += utility.max(axis=1) - utility[replicas, arm]
-    return total
+    scale = 1.0 if told else largest  # of what is learned
+    policy = LinMED(sigma=SIGMA * scale, norm_bound=norm * scale)
+    priced = Priced(world, values, costs, told)
+    return simulate(policy, priced, horizon=ROUNDS, trials=TRIALS, progress=False).final(policy.name)
 
 
 def interval(sample) -> str:
