@@ -14,7 +14,7 @@ import pytest
 from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LogisticMED, MaillardSampling, Uniform
 from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog
-from linmed.policies import ALL
+from linmed.policies import ALL, Budget
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -188,7 +188,9 @@ def test_a_batch_takes_the_decisions_of_single_calls(kind, sets, tmp_path):
     one, other = Agent(kind(), dim, seed=5, log=tmp_path), Agent(kind(), dim, seed=5)
     other._run = one._run
     for rounds in (sets, sets[:2]):
-        batch, singles = one.decide_batch(rounds), [other.decide(arms) for arms in rounds]
+        told = {"costs": 0.5} if kind is Budget else {}
+        batch = one.decide_batch(rounds, **{name: [cost] * len(rounds) for name, cost in told.items()})
+        singles = [other.decide(arms, **told) for arms in rounds]
         assert [(d.id, d.arm) for d in batch] == [(d.id, d.arm) for d in singles]
         for a, b in zip(batch, singles, strict=True):
             np.testing.assert_allclose(a.probabilities, b.probabilities, rtol=1e-9, atol=1e-12)

@@ -8,14 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import linmed
-from linmed import Agent, CatalogueGLMMED, CatalogueMED, Disjoint, Forgetful, Limits, LinMED, LogisticMED
+from linmed import (
+    Agent,
+    Budget,
+    CatalogueGLMMED,
+    CatalogueMED,
+    Disjoint,
+    Forgetful,
+    Limits,
+    LinMED,
+    LogisticMED,
+)
 from linmed.features import Catalogue, Category
 
 GUIDE = Path(__file__).parent.parent / "docs" / "policies.md"
 PARTS = (
-    *(("Budget",) if hasattr(linmed, "Budget") else ()),
-    "Limits", "control", "shadow", "wait", "costs", "Forgetful", "Disjoint", "clicks", "catalogue",
+    "Budget", "Limits", "control", "shadow", "wait", "costs", "Forgetful", "Disjoint", "clicks", "catalogue",
     "CatalogueMED", "lists",
 )  # fmt: skip
 LOW, HIGH, SHARE = 0.04, 0.6, 0.3
@@ -30,7 +38,7 @@ def policy_of(parts):
         base = LogisticMED() if "clicks" in parts else LinMED()
     for name, around in (("Forgetful", Forgetful), ("Disjoint", Disjoint)):
         base = around(base) if name in parts else base
-    policy = linmed.Budget(base, per_decision=0.5) if "Budget" in parts else base
+    policy = Budget(base, per_decision=0.5) if "Budget" in parts else base
     if "Limits" in parts:
         policy = Limits(policy, floors=LOW, caps={"tea-1" if offers_items(parts) else 1: HIGH})
     return policy, base
@@ -46,7 +54,9 @@ def made(parts):
     options = {"control": SHARE} if "control" in parts else {}
     options |= {"shadow": {"other": base}} if "shadow" in parts else {}
     options |= {"wait": 3.0} if "wait" in parts else {}
-    worth = {"values": 2.0, "costs": [0.1 * i for i in range(6)]} if "costs" in parts else {}
+    worth = {"values": 2.0} if "costs" in parts else {}
+    if {"costs", "Budget"} & parts:
+        worth["costs"] = [0.1 * i for i in range(6)]
     if offers_items(parts):
         context = [Category("device", ["phone", "desk"])]
         agent = Agent(policy, seed=7, catalogue=Catalogue.from_table(TEAS), context=context, **options)
@@ -64,6 +74,7 @@ def tried(parts):
         for t in range(12):
             paid = float(t % 3 == 0)
             if "lists" in parts:
+                asked.pop("costs", None)
                 shown = agent.decide_list(length=2, time=float(t), **asked)
                 assert 0.0 < shown.probabilities.prod() <= 1.0
                 agent.learn_list(shown, [paid, 0.0], time=float(t))

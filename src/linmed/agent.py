@@ -31,6 +31,7 @@ from linmed.insight.explain import TOP, Explanation, explain
 from linmed.item_encoder import ItemEncoder, Offer, item_encoder
 from linmed.lists import DecidesLists, Lists
 from linmed.policies import Policy, Prediction, as_policy
+from linmed.policies.budget import Account, Consuming, consumed_of
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.worth import Worth
 from linmed.validation import Floats
@@ -44,6 +45,8 @@ FORMAT = 3
 """Version of the file that `Agent.save` writes."""
 REMEMBERED = 16
 """How many earlier runs are kept, by whose ids a reward that comes twice is recognised."""
+
+_NO_BUDGET = "{0} goes with a budget, Budget(policy, per_decision=…): {1} has none"
 
 _forks = 0  # how often this process, or one that it comes from, was forked off: cheaper to ask than its id
 
@@ -182,6 +185,7 @@ class Agent(DecidesLists):
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
         self._pending: dict[str, bytes] = {}  # what learn() needs, by decision, oldest first
+        self._consumed: dict[str, float] = {}  # what each was counted with in the budget, if there is one
         self._timed = self._is_timed()
         self._moments: dict[str, float] = {}  # when each was taken, where somebody wants to know
         self._lists = Lists()
@@ -197,6 +201,7 @@ class Agent(DecidesLists):
         time: float | None = None,
         values: ArrayLike | None = None,
         costs: ArrayLike | None = None,
+        consumption: ArrayLike | None = None,
     ) -> Decision:
         """Choose one of `arms` (K, d), a set that may change in size and content from call to call.
 
@@ -208,7 +213,8 @@ class Agent(DecidesLists):
 
         `values` are what a unit of reward of each arm is worth and `costs` what each arm costs, (K,) or one
         number: the agent then maximises value · reward − cost, and still learns the reward. By default they
-        are 1 and 0, or those of the catalogue's items, if it has some. See docs/costs.md.
+        are 1 and 0, or those of the catalogue's items, if it has some. Of a `Budget` arms consume costs, or
+        `consumption` where it is given. See docs/costs.md.
 
         >>> from linmed import Agent, LinMED
         >>> agent = Agent(LinMED(), dim=2, seed=7)
@@ -224,13 +230,18 @@ class Agent(DecidesLists):
         worth = None if values is None and costs is None else self._worth(values, costs)
         with self._lock:
             if arms is not None and context is None and items is None:
+                if consumption is not None:
+                    worth = self._consuming(worth, consumption)
                 if self.log is None:
                     return self._settle(self._decider.decide(arms, None, worth), None, None, moment)
                 return self._decide(arms, None, moment, worth)
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
-            return self._decide(offer.arms, offer, moment, offer.joined(worth))
+            worth = offer.joined(worth)
+            if consumption is not None:
+                worth = self._consuming(worth, consumption)
+            return self._decide(offer.arms, offer, moment, worth)
 
     def decide_batch(
         self,
@@ -260,7 +271,7 @@ class Agent(DecidesLists):
                 worths = self._worths(values, costs, len(rows))
                 if self._decider.sampler is not None:
                     return self._decide_items(rows, moment)
-                if encoder.waits or self.policy.remembers:  # each may change what comes of the next
+                if encoder.waits or self._decides_in_turn:  # each may change what comes of the next
                     count = len(self.items)
                     told = [one.checked(count)._asdict() for one in worths] if worths else [{}] * len(rows)
                     return [
@@ -276,7 +287,7 @@ class Agent(DecidesLists):
                 if not hasattr(sets, "__len__") and hasattr(sets, "__iter__"):
                     sets = list(sets)
                 worths = self._worths(values, costs, len(sets)) if hasattr(sets, "__len__") else None
-            if self.policy.remembers:
+            if self._decides_in_turn:
                 alike = group_by_size(sets, self._dim)
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
                 more = worths or [{}] * len(each)
@@ -291,6 +302,7 @@ class Agent(DecidesLists):
         *,
         outcomes: Mapping[str, float] | None = None,
         time: float | None = None,
+        consumed: float | None = None,
     ) -> None:
         """Learn the reward of one decision (or its id), now or much later, in any order.
 
@@ -299,7 +311,8 @@ class Agent(DecidesLists):
 
         `outcomes` are further numbers that came back, by name (a list of them for several decisions): they
         are logged, not learned. `time`, in seconds since 1970, is when the reward came, by default now; it
-        is logged, and compared with the deadline if there is one (`wait`).
+        is logged, and compared with the deadline if there is one (`wait`). `consumed` is what the decision
+        took of a `Budget` in truth.
 
         >>> from linmed import Agent, LinMED
         >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
@@ -310,6 +323,13 @@ class Agent(DecidesLists):
         >>> agent.count
         5
         """
+        if consumed is not None:
+            with self._lock:
+                more = self._unexpected(decision, consumed)
+                self.learn(decision, reward, outcomes=outcomes, time=time)
+                assert self._decider.budget is not None
+                self._decider.budget.correct_spending(self.state, more)
+            return
         if isinstance(decision, Decision):
             identifier = decision._id
         elif not isinstance(decision, str) and isinstance(decision, Iterable):
@@ -373,6 +393,8 @@ class Agent(DecidesLists):
         pending, watch = self._pending, self._watch
         rows = None if watch is None else watch.repeats.rows
         moment = self._moments.get(identifier) if self._timed else None
+        if self._consumed:
+            self._consumed.pop(identifier, None)
         self._decider.learn(pending[identifier], reward, moment, pending, identifier, rows)
         if self._timed:
             self._moments.pop(identifier, None)
@@ -571,6 +593,50 @@ class Agent(DecidesLists):
             raise validation.BadValue("costs", f"costs: {text}")
         return tuple.__new__(Worth, (values, costs))  # half the time of Worth(values, costs)
 
+    def _consuming(self, worth: Worth | None, consumption: Any) -> Worth:
+        """Values and costs with what is consumed apart from them, if there is a budget."""
+        if self._decider.budget is None:
+            raise validation.BadValue("consumption", _NO_BUDGET.format("consumption", self.policy.name))
+        consuming = Consuming(*(worth or (None, None)))
+        consuming.consumption = consumption
+        return consuming
+
+    def _priced(self, worth: Worth | None, count: int) -> Worth | None:
+        """The same; if there is a budget, costs by the price that they have in decisions."""
+        budget = self._decider.budget
+        return worth if budget is None or worth is None else budget.worth(self.state, worth, count)
+
+    def _unexpected(self, decision: Any, consumed: Any) -> float:
+        """By how much a decision consumed more than it was counted with."""
+        if self._decider.budget is None:
+            raise validation.BadValue("consumed", _NO_BUDGET.format("consumed", self.policy.name))
+        identifier = decision._id if isinstance(decision, Decision) else decision
+        if not isinstance(identifier, str):
+            text = f"consumed is that of one decision: learn several one by one, got {decision!r}"
+            raise validation.BadType("consumed", text)
+        if identifier not in self._consumed:
+            raise self._unknown(identifier)
+        return validation.between("consumed", consumed, 0.0, validation.LARGEST) - self._consumed[identifier]
+
+    @property
+    def _decides_in_turn(self) -> bool:
+        """Whether a decision changes what comes of the next."""
+        return self.policy.remembers or self._decider.budget is not None
+
+    @property
+    def budget(self) -> Account | None:
+        """What was spent, what may be, and the shadow price λ; None without a `Budget`.
+
+        >>> from linmed import Agent, Budget, LinMED
+        >>> agent = Agent(Budget(LinMED(), per_decision=2.0), dim=1, seed=7)
+        >>> agent.learn(agent.decide([[1.0]], costs=1.0), 0.5, consumed=3.0)
+        >>> agent.budget.spent, agent.budget.allowed, agent.budget.decisions
+        (3.0, 2.0, 1)
+        """
+        with self._lock:
+            budget = self._decider.budget
+            return None if budget is None else budget.account(self.state)
+
     def _worths(self, values: Any, costs: Any, count: int) -> list[Any] | None:
         """The values and costs of so many sets."""
         if values is None and costs is None:
@@ -640,7 +706,8 @@ class Agent(DecidesLists):
         if arms is None or context is not None or items is not None:
             offer = self._offer(arms, context, items)
             arms, worth = offer.arms, offer.joined(worth)
-        return validate(arms, self._dim), worth
+        matrix = validate(arms, self._dim)
+        return matrix, self._priced(worth, len(matrix))
 
     def explain(
         self,
@@ -683,7 +750,7 @@ class Agent(DecidesLists):
                 chances = self.probabilities(matrix, values=values, costs=costs)
             return explain(
                 self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top,
-                repeats=self._repeats, worth=worth,
+                repeats=self._repeats, worth=self._priced(worth, len(matrix)),
             )  # fmt: skip
 
     def verdict(
@@ -841,6 +908,7 @@ class Agent(DecidesLists):
                 "decisions": self._decisions,
                 "pending": list(self._pending),
                 "moments": list(self._moments.values()),
+                "consumed": self._consumed,
             }
             arrays: dict[str, Any] = {}
             if self._deadlines is not None:
@@ -932,6 +1000,8 @@ class Agent(DecidesLists):
             else:
                 agent._decider.draw_from(streams.bits(seed, "agent", agent._decisions, agent.count))
             agent._pending = dict(zip(meta["pending"], map(as_bytes, pending), strict=True))
+            for name, taken in meta.get("consumed", {}).items():
+                agent._consumed[name] = validation.between("consumed", taken, 0.0, validation.LARGEST)
             if meta["moments"]:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
@@ -1068,6 +1138,11 @@ class Agent(DecidesLists):
         self._decisions += 1
         pending = self._pending
         pending[identifier] = decision._kept
+        budget = self._decider.budget
+        if budget is not None:
+            taken = consumed_of(decision._worth, decision._count)[decision._arm]
+            budget.spend(self.state, np.array([taken]))
+            self._consumed[identifier] = float(taken)
         if self._timed and moment is not None:
             self._moments[identifier] = moment
             if self._deadlines is not None:
@@ -1076,6 +1151,7 @@ class Agent(DecidesLists):
             oldest = next(iter(pending))
             del pending[oldest]
             self._moments.pop(oldest, None)
+            self._consumed.pop(oldest, None)
             if self._deadlines is not None:
                 self._deadlines.held.pop(oldest, None)
             self.dropped += 1
@@ -1157,6 +1233,7 @@ class Agent(DecidesLists):
                 "_decider": copy.copy(self._decider),
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
+                "_consumed": dict(self._consumed),
                 "_deadlines": copy.deepcopy(self._deadlines),
                 "_lists": copy.deepcopy(self._lists),
             }

@@ -18,6 +18,7 @@ from linmed.decider import Decider, NoiseBuffer, as_bytes, validate
 from linmed.decision import Decision, probability_of
 from linmed.item_encoder import Offer
 from linmed.policies import Policy
+from linmed.policies.budget import budget_of
 from linmed.policies.worth import Worth
 from linmed.validation import BadType, BadValue, Floats
 
@@ -88,6 +89,10 @@ class ControlledDecider(Decider):
         """Refuse policies that do not tell how probable every arm is, or do not learn from another's arms."""
         if self.control is not None:
             require_law("control", self.policy, self.policy, self.sampler is not None)
+            budget = budget_of(self.policy)
+            if budget is not None and budget.hard:
+                text = f"control: a control group would overdraw the hard budget of {self.policy.name}"
+                raise BadValue("control", text)
         elif self.sampler is not None:
             raise BadValue("shadow", f"shadow: {_WITHOUT_ARMS}")
         if self.control is not None and self.control.decider is not None:
@@ -311,6 +316,11 @@ _WITHOUT_ARMS = (
 def require_law(name: str, policy: Policy, deciding: Policy, by_route: bool = False) -> None:
     """Refuse a policy that cannot share decisions with `deciding`."""
     can, own = policy.capabilities, deciding.capabilities
+    if policy is not deciding and budget_of(policy) is not None:
+        text = (
+            f"{name}: {policy.name} would not know what the decisions of another policy leave of its budget"
+        )
+        raise BadValue(name, text)
     if not can.probability:
         raise BadValue(name, f"{name}: decisions of {policy.name} carry no probability")
     if not policy.learns_from_arms:

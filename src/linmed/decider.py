@@ -18,6 +18,7 @@ from linmed.core import core
 from linmed.decision import Decision
 from linmed.item_encoder import ItemEncoder, Offer
 from linmed.policies import Policy
+from linmed.policies.budget import Consuming, budget_of
 from linmed.policies.worth import Worth
 from linmed.validation import Floats
 
@@ -125,12 +126,15 @@ class Decider:
         self._items: tuple[Sequence[Any], Policy, Any] | None = None
         self.takes_worth = self.policy.takes_worth and self.sampler is None
         """Whether arms may have values and costs."""
+        self.budget = budget_of(self.policy)
+        """The budget that decisions are taken from; arms must then have costs."""
         self.check_reward: Callable[[Floats | float], None] = self.policy.check_rewards
         """Raises what names `reward` where nothing can be learned from one."""
 
     def decide(self, arms: ArrayLike, offer: Offer | None = None, worth: Worth | None = None) -> Decision:
         """Choose one of arms (K,d), made by `offer` or given, with these values and costs."""
         noise, policy, live = self.noise, self.policy, self._decides
+        self._require_costs(worth)
         if noise.used == noise.end:
             noise.draw(1)
         used = noise.used
@@ -174,7 +178,7 @@ class Decider:
 
         Also the arms (K,d) of each.
         """
-        if self.policy.by_item and offers is not None:
+        if self.budget is not None or (self.policy.by_item and offers is not None):
             return self._one_by_one(sets, offers, worth)
         alike = group_by_size(sets, self.dim)
         noise = self._ahead(sum(len(stack) for _, stack in alike))
@@ -232,6 +236,7 @@ class Decider:
     ) -> Floats:
         """Compute log-probabilities of arms (K,d), made by `offer` or given; nothing changes."""
         policy, live = self.policy, self._decides
+        self._require_costs(worth)
         if policy.by_item and offer is not None:
             policy, live = self._among(offer.ids)
         if live is None or policy.remembers:
@@ -243,6 +248,13 @@ class Decider:
         if live.decide(arms, noise, 0, every, *told) < 0:
             raise validation.bad_entry("arms", arms)
         return every
+
+    def _require_costs(self, worth: Worth | None) -> None:
+        if self.budget is None or isinstance(worth, Consuming):
+            return
+        if worth is None or worth.costs is None:
+            text = f"costs must be given: {self.policy.name} decides by what every arm consumes"
+            raise validation.BadValue("costs", text)
 
     def learn(
         self,

@@ -25,6 +25,7 @@ from linmed.decider import Decider, as_bytes, validate
 from linmed.decision import probabilities_of, probability_of
 from linmed.item_encoder import Offer
 from linmed.policies import Policy
+from linmed.policies.budget import budget_of
 from linmed.policies.per_item import ModelsLive
 from linmed.validation import BadType, BadValue, Floats, Ints
 
@@ -185,6 +186,10 @@ class ListLaw:
         if not policy.capabilities.probability:
             raise BadValue(
                 "policy", f"policy: decisions of {policy.name} carry no probability, and lists need it"
+            )
+        if budget_of(policy) is not None:
+            raise BadValue(
+                "policy", f"policy: {policy.name}: decide_list takes no costs, so it keeps no budget"
             )
         if policy.by_item:
             text = "limits of single arms are of one decision, and a list is several: use a number for all"

@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from linmed.policies import ALL, Policy
+from linmed.policies import ALL, Budget, Policy
 
 from .serving import ARMS, application, create, decide, reward
 
@@ -56,6 +56,12 @@ def test_every_policy_is_served_and_survives_a_restart(sqlite: str) -> None:
     with application(sqlite) as client:
         for policy in ALL:
             name = policy.__name__
+            if policy is Budget:
+                body = {"name": name, "dim": 3, "policy": {"policy": name}}
+                refused = client.post("/v1/bandits", json=body)
+                assert refused.status_code == 422
+                assert "the service keeps no budget" in refused.text
+                continue
             create(client, name, dim=3, policy={"policy": name}, catalogue=CORNERS)
             for value in (0.0, 1.0, 0.5):
                 made = decide(client, name, key=f"k{value}")

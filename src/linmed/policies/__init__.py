@@ -2,6 +2,7 @@
 
 from linmed.policies.base import Choice, Policy, Properties, State, as_policy
 from linmed.policies.baselines import EpsilonGreedy, Greedy, Uniform
+from linmed.policies.budget import Budget
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
@@ -30,6 +31,7 @@ __all__ = [
     "EXP2",
     "GLMMED",
     "OFUL",
+    "Budget",
     "Capabilities",
     "CatalogueGLMMED",
     "CatalogueMED",

@@ -86,6 +86,9 @@ class Limits(Around):
         base = self.base
         if isinstance(base, Limits):
             raise BadValue("base", f"base must have no limits: give one Limits all of them, got {base.name}")
+        if getattr(base, "hard", False):
+            text = "a hard budget leaves arms out, and limits keep them in: only one of them can hold"
+            raise BadValue("base", f"base: {text}, got {base.name}")
         if not base.learns_from_arms:
             raise BadValue(
                 "base", f"base: {base.name} learns from the law by which it drew an arm: nobody else may draw"

@@ -10,6 +10,7 @@ from linmed import policies
 from linmed.policies import (
     ALL,
     GLMMED,
+    Budget,
     Disjoint,
     Forgetful,
     Hybrid,
@@ -119,7 +120,7 @@ AROUND: dict[str, Callable[[Policy], Policy]] = {
 
 def bases() -> list[Policy]:
     """List every policy that can stand alone, and what it can be told or learn."""
-    alone = [policy() for policy in ALL if policy not in (Disjoint, Hybrid, Forgetful, Limits)]
+    alone = [policy() for policy in ALL if policy not in (Budget, Disjoint, Hybrid, Forgetful, Limits)]
     learned = LinMED(sigma="unknown", ridge="learned")
     intercept, warm = LinMED(sigma="unknown", ridge="learned", intercept=True), LinMED(design="warm")
     told = LogisticMED(norm_bound=3.0), LogisticMED(norm_bound=3.0, confidence="certified")

@@ -23,6 +23,7 @@ from linmed.decision import Decision
 from linmed.features import Features, Scan
 from linmed.item_encoder import Offer as Named
 from linmed.policies import Policy
+from linmed.policies.budget import budget_of
 from linmed.serve.encoding import Joining, MapName, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.items import Catalogue
@@ -446,4 +447,8 @@ def as_policy(config: dict[str, Any], where: str = "policy") -> Policy:
     if "\0" in policy.name or len(policy.name) > 500:
         text = f"{where}: label must be a name of at most 500 characters"
         raise BadValue(place(where, "label"), text)
+    if budget_of(policy) is not None:
+        raise BadValue(
+            where, f"{where}: the service keeps no budget, which belongs to one agent, got {policy.name}"
+        )
     return policy
