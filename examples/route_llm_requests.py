@@ -1,7 +1,7 @@
 """Send each request to the language model that is worth its price, and say what another rule would have cost.
 
 Run it: python examples/route_llm_requests.py  (with prompts that are made up here)
-        python examples/route_llm_requests.py --data four-models.parquet  (with a table: see `read`)
+        python examples/route_llm_requests.py --data FILE --budget 0.001  (with a table: see `read`)
 
 `features`, `Router` and `what_if` are for copying. The rest plays users, models and judges.
 docs/tutorial-routing.md explains each part.
@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from linmed import Agent, Disjoint, Limits, LinMED
+from linmed import Agent, Budget, Disjoint, Limits, LinMED
 from linmed.features import Catalogue, Features, Vector
 from linmed.ope import OPEWarning, difference, evaluate
 
@@ -33,19 +33,20 @@ def features(prompt):
 
 
 class Router:
-    """Choose a model for each prompt by quality minus price, and learn from judgements that come later.
+    """Choose the model for each prompt by quality minus price, and learn from judgements that come later.
 
-    `prices` has the dollars of a typical request by model, and `answer` what a perfect answer is worth.
-    Models in `trial` are not live before their `launch`, and get at most a tenth of the requests. The share
-    `control` of all requests goes to any live model, all alike.
+    `prices` has the dollars of a typical request by model, and `per_request` what a request may cost on
+    average. Models in `trial` are not live before their `launch`, and get at most a tenth of the requests.
+    The share `control` of all requests goes to any live model, all alike.
     """
 
-    def __init__(self, prices, log, *, trial=(), answer=0.1, control=0.06, seed=None):
-        self.answer, self.live, self.bills = answer, [], {}
+    def __init__(self, prices, log, *, per_request, trial=(), control=0.06, seed=None):
+        self.live, self.bills = [], {}
         models = [*prices, *trial]
         cap = (0.1 - control / len(models)) / (1.0 - control)  # a tenth, with the control group's part
+        policy = Disjoint(LinMED(sigma="unknown", ridge="learned", explore=False))
         self.agent = Agent(
-            Limits(Disjoint(LinMED(sigma="unknown", ridge="learned")), caps=dict.fromkeys(trial, cap)),
+            Limits(Budget(policy, per_decision=per_request), caps=dict.fromkeys(trial, cap)),
             catalogue=Catalogue.from_table(
                 [{"item_id": model} for model in models], features=Features(context=[Vector("words", WORDS)])
             ),
@@ -68,7 +69,7 @@ class Router:
 
     def route(self, prompt, time=None):
         """Decide which model gets a prompt: `decision.item`."""
-        costs = [dollars / calls / self.answer for calls, dollars in map(self.bills.get, self.live)]
+        costs = [dollars / calls for calls, dollars in map(self.bills.get, self.live)]
         return self.agent.decide(context={"words": features(prompt)}, items=self.live, costs=costs, time=time)
 
     def billed(self, model, dollars):
@@ -77,8 +78,8 @@ class Router:
         self.bills[model] = calls + 1, total + dollars
 
     def judged(self, decision_id, quality, dollars, time=None):
-        """Learn how good an answer was, in [0, 1]."""
-        self.agent.learn(decision_id, quality, outcomes={"dollars": dollars}, time=time)
+        """Learn how good an answer was, in [0, 1], and what the budget lost by it."""
+        self.agent.learn(decision_id, quality, outcomes={"dollars": dollars}, consumed=dollars, time=time)
 
 
 def what_if(log, models, most_dollars, since=None):
@@ -175,14 +176,20 @@ def show(estimates, true_quality, true_dollars):
         )
 
 
-def main(data=None, seed=0):
+def main(data=None, budget=0.005, seed=0):
     """Route all prompts, and ask the log what else could have been."""
     rng = np.random.default_rng(seed)
     models, prompts, qualities, dollars = made_up(rng) if data is None else read(data, rng)
     old, count = models[:-1], len(prompts)
     with tempfile.TemporaryDirectory() as log, warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)  # some targets rest on few decisions: the last column
-        router = Router(dict(zip(old, dollars.mean(axis=0), strict=False)), log, trial=models[-1:], seed=seed)
+        router = Router(
+            dict(zip(old, dollars.mean(axis=0), strict=False)),
+            log,
+            per_request=budget,
+            trial=models[-1:],
+            seed=seed,
+        )
         played = serve(router, models, prompts, qualities, dollars, rng)
         router.agent.close()
         for first, those in ((0, old), (count // 2, models)):
@@ -196,6 +203,7 @@ def main(data=None, seed=0):
             )
             estimates = [table.to_pylist() for table in what_if(log, those, MOST, first)]
             show(estimates, *((1.0 - LOST) * table.mean(axis=0) for table in truth))
+        print(f"\n{router.agent.budget}")
         (good,), (bill,) = (table.to_pylist() for table in instead(log, len(old) - 1, MOST))
         print(
             f"\nAll to {old[-1]} instead: {good['lower']:+.3f} to {good['upper']:+.3f} in quality, "
@@ -206,5 +214,8 @@ def main(data=None, seed=0):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Route requests to language models.")
     parser.add_argument("--data", help="a Parquet file with prompts, qualities and dollars")
+    parser.add_argument(
+        "--budget", type=float, default=0.005, help="dollars that a request may cost on average"
+    )
     parser.add_argument("--seed", type=int, default=0)
     main(**vars(parser.parse_args()))

@@ -24,7 +24,9 @@ def test_the_router_keeps_its_promises(example, tmp_path):
     rng = np.random.default_rng(3)
     models, *world = example.made_up(rng, count=600)
     prices = dict(zip(models[:3], (0.0001, 0.001, 0.015), strict=True))
-    router = example.Router(prices, tmp_path / "log", trial=models[3:], control=0.2, seed=3)
+    router = example.Router(
+        prices, tmp_path / "log", per_request=0.006, trial=models[3:], control=0.2, seed=3
+    )
     played = example.serve(router, models, *world, rng)
     router.agent.close()
     rows = DecisionLog.open(tmp_path / "log").table().to_pylist()
@@ -40,7 +42,8 @@ def test_the_router_keeps_its_promises(example, tmp_path):
         assert bool(row["outcomes"]) != bool(row["missing"])
     assert sum(row["missing"] or 0 for row in rows) == router.agent.deadlines["missed"] > 0
     assert max(row["probabilities"][3] for row in rows[300:]) > 0.1 - 1e-9  # the cap was reached
-    assert rows[-1]["costs"][2] == pytest.approx(0.15, rel=0.3)
+    assert rows[-1]["costs"][2] == pytest.approx(0.015, rel=0.3)
+    assert router.agent.budget.spent == pytest.approx(router.agent.budget.allowed, rel=0.05)
     what_if = example.what_if(tmp_path / "log", models[:3], example.MOST)
     instead = example.instead(tmp_path / "log", 2, example.MOST)
     for table, gain, true in zip(what_if, instead, world[1:], strict=True):
@@ -52,7 +55,7 @@ def test_the_router_keeps_its_promises(example, tmp_path):
 
 
 def test_a_model_of_which_nobody_knew_can_be_launched(example):
-    router = example.Router({"small": 0.0001, "large": 0.01}, None, seed=0)
+    router = example.Router({"small": 0.0001, "large": 0.01}, None, per_request=0.002, seed=0)
     router.launch("unheard of", 0.001)
     decision = router.route("Say something nice")
     assert decision.probabilities.shape == (3,)
