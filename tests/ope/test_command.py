@@ -78,6 +78,11 @@ def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
     agent = Agent.load(logged / "agent")
     apart = difference(logged / "log", agent, "uniform")
     assert asked(capsys, words, log=logged)["differences"] == apart.to_pylist()
+    apart = difference(logged / "log", agent, "uniform", "dr")
+    assert (
+        asked(capsys, f"{words} --estimator snipw --estimator dr", log=logged)["differences"]
+        == apart.to_pylist()
+    )
 
 
 @pytest.fixture

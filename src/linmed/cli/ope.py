@@ -30,6 +30,8 @@ from linmed.question import INTERVAL, Question, options_of
 from linmed.report.figures import axes, inline
 from linmed.report.tables import Table
 
+PAIRED = ("ipw", "dr")
+"""Estimators that differences have, the usual one first."""
 TITLE = "What would other policies have earned?"
 
 
@@ -73,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
         if baseline is not None:
             bar.begin("differences")
             paired = args.interval if args.interval in COMPARABLE else INTERVAL
-            alike = {**_taken(difference, asked), "interval": paired}
+            by = next((name for name in args.estimators or () if name in PAIRED), PAIRED[0])
+            alike = {**_taken(difference, asked), "interval": paired, "estimator": by}
             gains = [difference(log, target, baseline, **alike) for target in others]
             heading = f"More than {baseline.name}" + (
                 "" if paired == args.interval else f" ({paired} interval)"
