@@ -12,24 +12,28 @@ import re
 import tempfile
 import warnings
 import zlib
+from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from linmed import Agent, Budget, Disjoint, Limits, LinMED
+from linmed import Agent, Budget, Decision, Disjoint, Limits, LinMED
 from linmed.features import Catalogue, Features, Vector
 from linmed.ope import OPEWarning, difference, evaluate
 
 WORDS = 8
+World = tuple[list[str], list[str], Any, Any]  # models, prompts, qualities and dollars (prompts, models)
 
 
-def features(prompt):
+def features(prompt: str) -> NDArray[np.float64]:
     """Hash the words of a prompt into a few signed counts, scaled to length 1."""
     counts = np.zeros(WORDS)
     for word in re.findall(r"\w+", prompt.lower()):
         number = zlib.crc32(word.encode())
         counts[number % WORDS] += 1.0 if number // WORDS % 2 else -1.0
-    return counts / max(np.linalg.norm(counts), 1.0)
+    return counts / max(float(np.linalg.norm(counts)), 1.0)
 
 
 class Router:
@@ -40,16 +44,27 @@ class Router:
     The share `control` of all requests goes to any live model, all alike.
     """
 
-    def __init__(self, prices, log, *, per_request, trial=(), control=0.06, seed=None):
-        self.live, self.bills = [], {}
+    def __init__(
+        self,
+        prices: dict[str, float],
+        log: str,
+        *,
+        per_request: float,
+        trial: Sequence[str] = (),
+        control: float = 0.06,
+        seed: int | None = None,
+    ) -> None:
+        self.live: list[str] = []
+        self.bills: dict[str, tuple[int, float]] = {}  # of each model: how many, and their dollars
         models = [*prices, *trial]
         cap = (0.1 - control / len(models)) / (1.0 - control)  # a tenth, with the control group's part
         policy = Disjoint(LinMED(sigma="unknown", ridge="learned", explore=False))
+        self.catalogue = Catalogue.from_table(
+            [{"item_id": model} for model in models], features=Features(context=[Vector("words", WORDS)])
+        )
         self.agent = Agent(
             Limits(Budget(policy, per_decision=per_request), caps=dict.fromkeys(trial, cap)),
-            catalogue=Catalogue.from_table(
-                [{"item_id": model} for model in models], features=Features(context=[Vector("words", WORDS)])
-            ),
+            catalogue=self.catalogue,
             control=control,
             wait="10m",
             missing=0.0,
@@ -60,41 +75,41 @@ class Router:
         for model, dollars in prices.items():
             self.launch(model, dollars)
 
-    def launch(self, model, dollars):
+    def launch(self, model: str, dollars: float) -> None:
         """Offer one more model from now on."""
-        if model not in self.agent.catalogue:
-            self.agent.catalogue.add({"item_id": model})
+        if model not in self.agent.items:
+            self.catalogue.add({"item_id": model})
         self.live.append(model)
         self.bills[model] = 10, 10 * dollars  # the list price counts as ten bills
 
-    def route(self, prompt, time=None):
+    def route(self, prompt: str, time: float | None = None) -> Decision:
         """Decide which model gets a prompt: `decision.item`."""
-        costs = [dollars / calls for calls, dollars in map(self.bills.get, self.live)]
+        costs = [dollars / calls for calls, dollars in map(self.bills.__getitem__, self.live)]
         return self.agent.decide(context={"words": features(prompt)}, items=self.live, costs=costs, time=time)
 
-    def billed(self, model, dollars):
+    def billed(self, model: str, dollars: float) -> None:
         """Take the price of a call, which is known as soon as the answer is."""
         calls, total = self.bills[model]
         self.bills[model] = calls + 1, total + dollars
 
-    def judged(self, decision_id, quality, dollars, time=None):
+    def judged(self, decision_id: str, quality: float, dollars: float, time: float | None = None) -> None:
         """Learn how good an answer was, in [0, 1], and what the budget lost by it."""
         self.agent.learn(decision_id, quality, outcomes={"dollars": dollars}, consumed=dollars, time=time)
 
 
-def what_if(log, models, most_dollars, since=None):
+def what_if(log: str, models: Sequence[str], most_dollars: float, since: int | None = None) -> list[Any]:
     """Estimate quality and dollars of a request, as routed and had all gone to one model, with intervals."""
     targets = {f"all to {name}": f"arm:{place}" for place, name in enumerate(models)}
     targets = {"as routed": "logged", **targets}
     return [evaluate(log, targets, "snipw", since=since, **asked) for asked in questions(most_dollars)]
 
 
-def instead(log, place, most_dollars):
+def instead(log: str, place: int, most_dollars: float) -> list[Any]:
     """Estimate how much more quality and dollars a request had had, had all gone to one model."""
     return [difference(log, f"arm:{place}", "logged", "dr", **asked) for asked in questions(most_dollars)]
 
 
-def questions(most_dollars):
+def questions(most_dollars: float) -> tuple[dict[str, Any], ...]:
     """Ask about the quality, and about the dollars; a call that is lost is not billed."""
     return {}, {"outcome": "dollars", "reward_range": (0.0, most_dollars), "missing": 0.0, "mature": 600}
 
@@ -113,7 +128,7 @@ MOST = 0.2  # dollars that a request can cost: there is a limit on tokens
 LOST = 0.01  # of all calls never come back
 
 
-def made_up(rng, count=1500):
+def made_up(rng: np.random.Generator, count: int = 1500) -> World:
     """Make up prompts, and for each model (count, models) the quality of its answers and their price."""
     topics = rng.integers(len(TOPICS), size=count)
     texts, mean = [*TOPICS], np.array([*TOPICS.values()])[topics]
@@ -122,7 +137,7 @@ def made_up(rng, count=1500):
     return [*MODELS], prompts, rng.beta(8.0 * mean, 8.0 * (1.0 - mean)), np.minimum(dollars, MOST)
 
 
-def read(path, rng):
+def read(path: str, rng: np.random.Generator) -> World:
     """Read them in random order from a table with `prompt` and each model's `reward NAME` and `cost NAME`."""
     import pyarrow.parquet as pq
 
@@ -137,33 +152,42 @@ def read(path, rng):
     return [name.split("/")[-1] for name in names], [prompts[i] for i in order], qualities, dollars
 
 
-def serve(router, models, prompts, qualities, dollars, rng):
+def serve(
+    router: Router,
+    models: list[str],
+    prompts: list[str],
+    qualities: Any,
+    dollars: Any,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
     """Send a request a second; judgements take half a minute on average, and one call in a hundred is lost.
 
     The last of the models is launched halfway. Returns the model of each request.
     """
-    judgements, played = [], []
+    judgements: list[tuple[float, str, float, float]] = []
+    played = []
     for second, prompt in enumerate(prompts):
         while judgements and judgements[0][0] <= second:
-            time, *judgement = heappop(judgements)
-            router.judged(*judgement, time=time)
+            time, name, quality, bill = heappop(judgements)
+            router.judged(name, quality, bill, time)
         if second == len(prompts) // 2:
             router.launch(models[-1], dollars[:, -1].mean())
         decision = router.route(prompt, time=second)
-        model = models.index(decision.item)
+        name = str(decision.item)
+        model = models.index(name)
         played.append(model)
         if rng.random() >= LOST:
-            router.billed(decision.item, dollars[second, model])
+            router.billed(name, dollars[second, model])
             judged = second + rng.exponential(30.0)
             heappush(judgements, (judged, decision.id, qualities[second, model], dollars[second, model]))
     while judgements:
-        time, *judgement = heappop(judgements)
-        router.judged(*judgement, time=time)
+        time, name, quality, bill = heappop(judgements)
+        router.judged(name, quality, bill, time)
     router.agent.expire(len(prompts) + 600.0)
     return np.array(played)
 
 
-def show(estimates, true_quality, true_dollars):
+def show(estimates: Sequence[Any], true_quality: Any, true_dollars: Any) -> None:
     """Print estimates of quality and dollars, and what is true in this world."""
     print(f"{'':<30}{'quality':>24}{'true':>7}{'dollars for 1,000':>25}{'true':>7}{'rests on':>10}")
     for quality, dollars, good, bill in zip(*estimates, true_quality, true_dollars, strict=True):
@@ -176,7 +200,7 @@ def show(estimates, true_quality, true_dollars):
         )
 
 
-def main(data=None, budget=0.005, seed=0):
+def main(data: str | None = None, budget: float = 0.005, seed: int = 0) -> None:
     """Route all prompts, and ask the log what else could have been."""
     rng = np.random.default_rng(seed)
     models, prompts, qualities, dollars = made_up(rng) if data is None else read(data, rng)
