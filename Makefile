@@ -74,7 +74,7 @@ sanitize: $(DEV) $(BUILT)
 	@LINMED_CORE=$$(echo build/sanitize/_core*.so) PYTHONMALLOC=malloc \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(BIN)/python -m pytest -q -p no:xdist -o addopts= $(or $(ARGS),tests/core tests/reference)
+	  $(BIN)/python -m pytest -q -p no:xdist -o addopts= --capture=sys $(or $(ARGS),tests/core tests/reference)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

@@ -13,8 +13,8 @@ static Decisions decisions(InInts<1> offsets, InInts<1> chosen, In<1> rewards, I
            "offsets must be (n + 1,), chosen and rewards (n,)");
     bool rise = offsets.data()[0] >= 0 && offsets.data()[n] <= size, within = true;
     for (Index t = 0; t < n; ++t) {
-        const int64_t width = offsets.data()[t + 1] - offsets.data()[t];
-        rise = rise && width >= 0 && width <= widest;
+        const int64_t from = offsets.data()[t], to = offsets.data()[t + 1];
+        rise = rise && from >= 0 && to >= from && to - from <= widest;
         within = within && chosen.data()[t] >= 0 && chosen.data()[t] < most;
     }
     demand(rise, "offsets must rise to the number of arms, by at most as many as there are parameters");
