@@ -10,9 +10,9 @@ from linmed import Agent, LinMED
 from linmed.environments import ListClicks
 from linmed.lists import ListLaw, ListOptions
 from linmed.log import LogWriter
-from linmed.log.lists import ListLog
+from linmed.log.list_log import ListLog
 from linmed.ope import DecisionLog, choose, diagnose, difference, estimate_examination, evaluate, sequence
-from linmed.ope.lists import NAMES, Answers, Lists, as_list_target
+from linmed.ope.list_estimators import NAMES, Answers, Lists, as_list_target
 from linmed.question import Question
 from tests.test_lists import TOY_ARMS, every_list, toy
 

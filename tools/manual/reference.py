@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tables import table
 
-from linmed.log.lists import LIST_MEANING, LIST_SCHEMA
+from linmed.log.list_log import LIST_MEANING, LIST_SCHEMA
 from linmed.log.schema import MEANING, SCHEMA
 from linmed.policies import ALL, Policy
 

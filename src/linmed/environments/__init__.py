@@ -5,7 +5,7 @@ from linmed.environments.changing import ChangeEvery, OneChange, Pricing, Random
 from linmed.environments.clicks import Clicks, ClicksChange, News
 from linmed.environments.datasets import Classification, MovieLens, OpenBanditClicks
 from linmed.environments.delayed import Delayed
-from linmed.environments.lists import ListClicks
+from linmed.environments.list_clicks import ListClicks
 from linmed.environments.priced import Priced
 from linmed.environments.synthetic import EndOfOptimism, FixedArms, LargeGap, RepeatedArms, UnitBall
 

@@ -7,7 +7,7 @@ from linmed.extras import require
 
 require("linmed.log", "log")
 
-from linmed.log.lists import LIST_SCHEMA, ListLog
+from linmed.log.list_log import LIST_SCHEMA, ListLog
 from linmed.log.mapping import parse_columns
 from linmed.log.parquet import AT_ONCE, ParquetSource, write_parquet
 from linmed.log.reader import DecisionLog

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from linmed import validation
 from linmed.decision import probabilities_of, probability_of
 from linmed.files import write_atomically
-from linmed.log.lists import ListRows, list_row
+from linmed.log.list_log import ListRows, list_row
 from linmed.log.parquet import REWARDED, decision_files, join, late_rewards, reading
 from linmed.log.schema import (
     ENTRY_ERROR,

@@ -29,7 +29,7 @@ from linmed.ope.estimators import (
 from linmed.ope.evaluate import difference, evaluate, plot_sequences, sequence
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learning import Arms, LogDrift, LogVerdict, drift, learn_from, verdict
-from linmed.ope.lists import estimate_examination
+from linmed.ope.list_estimators import estimate_examination
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
 from linmed.question import Question

@@ -15,7 +15,7 @@ from linmed.log import DecisionLog
 from linmed.ope.evaluate import Judged, Progress, judge, one_estimator
 from linmed.ope.intervals import warn
 from linmed.ope.learning import learn_from
-from linmed.ope.lists import as_lists, contest
+from linmed.ope.list_estimators import as_lists, contest
 from linmed.ope.log_facts import Log, as_log, with_outcome
 from linmed.ope.plan import Recent
 from linmed.ope.targets import Target, as_target, check_names

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from linmed.log import DecisionLog, ListLog
 from linmed.ope.intervals import Weights
-from linmed.ope.lists import Lists, as_list_target, weights_by_position
+from linmed.ope.list_estimators import Lists, as_list_target, weights_by_position
 from linmed.ope.log_facts import Log, as_log, holds
 from linmed.ope.plan import Scan
 from linmed.ope.scan import Reader, Reading

@@ -18,7 +18,7 @@ from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.estimators import as_model, predictions
 from linmed.ope.intervals import warn
-from linmed.ope.lists import as_lists, difference_lists, evaluate_lists, sequence_lists
+from linmed.ope.list_estimators import as_lists, difference_lists, evaluate_lists, sequence_lists
 from linmed.ope.log_facts import Log, as_log, require
 from linmed.ope.plan import Plan, Recent, in_words, recent
 from linmed.ope.scan import Reading
@@ -67,7 +67,7 @@ def evaluate(
     """Estimate what each target would have earned per decision, with intervals.
 
     `log`: a `DecisionLog`, or the path of one; or a `ListLog`, for which targets and estimators are those of
-    `linmed.ope.lists`. `targets`: one, a sequence or a {name: target} mapping; see `as_target`.
+    `linmed.ope.list_estimators`. `targets`: one, a sequence or a {name: target} mapping; see `as_target`.
     `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless given, dr only
     where the log and the targets tell of every arm. `options` are those of `Question`.
 

@@ -28,7 +28,7 @@ import numpy as np
 from linmed import validation
 from linmed.agent import Agent
 from linmed.lists import ListLaw, ListOptions
-from linmed.log.lists import ListLog, holds_lists
+from linmed.log.list_log import ListLog, holds_lists
 from linmed.ope.intervals import Moments, Weights, quantile
 from linmed.ope.sequences import Side, ValueSequence, value_sides
 from linmed.policies import Policy
