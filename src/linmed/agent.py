@@ -8,7 +8,6 @@ import threading
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams, validation
-from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler, Coreset
-from linmed.control_group import ControlledDecider, GroupRecord, control_group, restored, shadows
-from linmed.core import core
+from linmed.agent_file import FORMAT, REMEMBERED, from_arrays, to_arrays
+from linmed.catalogue_sampler import CatalogueSampler
+from linmed.control_group import ControlledDecider, GroupRecord, control_group, make_decider, shadows
 from linmed.deadlines import Deadlines, Early, Late, Waiting
-from linmed.decider import Decider, as_bytes, as_matrix, group_by_size, validate
+from linmed.decider import as_matrix, group_by_size, validate
 from linmed.decision import Decision, probabilities_of
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "UnknownDecision"]
 
-FORMAT = 3
-"""Version of the file that `Agent.save` writes."""
-REMEMBERED = 16
-"""How many earlier runs are kept, by whose ids a reward that comes twice is recognised."""
 
 _NO_BUDGET = "{0} goes with a budget, Budget(policy, per_decision=…): {1} has none"
 
@@ -171,7 +166,7 @@ class Agent(DecidesLists):
         waiting = Waiting.of(wait, missing, early, late)
         self._deadlines = None if waiting is None else Deadlines(waiting)
         groups = _groups(control, control_policy, shadow, self._dim, encoder)
-        self._decider = _decider(
+        self._decider = make_decider(
             policy, self._dim, streams.bits(seed, "agent"), encoder, index, groups=groups
         )
         if encoder is not None and encoder.catalogue.snapshot().worth is not None:
@@ -894,45 +889,7 @@ class Agent(DecidesLists):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically: state, random stream, pending decisions, no pickle."""
-        with self._lock:
-            meta = {
-                "format": FORMAT,
-                "policy": self.policy.to_dict(),
-                "dim": self.dim,
-                "max_pending": self.max_pending,
-                "log_arms": self.log_arms,
-                "dropped": self.dropped,
-                **self._decider.noise.to_dict(),
-                "run": self._run,
-                "earlier": self._earlier,
-                "decisions": self._decisions,
-                "pending": list(self._pending),
-                "moments": list(self._moments.values()),
-                "consumed": self._consumed,
-            }
-            arrays: dict[str, Any] = {}
-            if self._deadlines is not None:
-                meta["deadlines"] = self._deadlines.to_dict()
-                kept = b"".join(row for row, _ in self._deadlines.expired.values())
-                arrays["expired"] = np.frombuffer(kept).reshape(-1, self.dim)
-            if isinstance(self._decider, ControlledDecider):
-                meta["groups"], of_groups = self._decider.to_dict()
-                arrays.update(of_groups)
-            offered: dict[str, Any] = {}
-            encoder, sampler = self._decider.encoder, self._decider.sampler
-            # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
-            if sampler is not None:
-                found = () if sampler.found is None else (*sampler.earlier, sampler.found)
-                meta["coresets"] = [one.to_dict() for one in found]
-            if encoder is not None:
-                meta["encoder"], offered = encoder.to_dict()
-            arrays.update({f"state_{name}": array for name, array in self.state.copy().arrays().items()})
-            arrays["pending"] = np.frombuffer(b"".join(self._pending.values())).reshape(-1, self.dim)
-            arrays.update({} if self._repeats is None else self._repeats.to_dict())
-            meta["lists"], listed = self._lists.to_dict()
-            arrays.update(listed)
-        arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
-        write_arrays(Path(path), meta, arrays)
+        write_arrays(Path(path), *to_arrays(self))
 
     @classmethod
     def load(
@@ -961,55 +918,7 @@ class Agent(DecidesLists):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = validation.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
-            policy = Policy.from_dict(meta["policy"])
-            # Without names of items, of which some may have left the catalogue.
-            agent = cls(policy.among(()), meta["dim"], max_pending=meta["max_pending"], log_arms=keep)
-            encoder = None
-            if "encoder" in meta:
-                offered = [name for name in arrays if name.startswith("catalogue_")]
-                own = {name.removeprefix("catalogue_"): arrays.pop(name) for name in offered}
-                encoder = ItemEncoder.from_dict(meta["encoder"], own, policy)
-                if encoder.dim != agent.dim:
-                    raise ValueError(f"a map of {encoder.dim} features for dim={agent.dim}")
-            coresets = [Coreset.from_dict(one) for one in meta.get("coresets", ())]
-            groups = restored(meta["groups"], arrays, agent.dim) if "groups" in meta else None
-            agent._decider = _decider(
-                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets, groups
-            )
-            pending = validation.for_kernels(arrays.pop("pending"))
-            if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
-                pending, validation.LARGEST
-            ):
-                raise ValueError(f"pending decisions of shape {pending.shape}")
-            expired = [*map(as_bytes, arrays.pop("expired", ()))]
-            listed = validation.floats("lists", arrays.pop("lists", np.empty((0, agent.dim))))
-            agent._lists = Lists.from_dict(meta.get("lists", ()), listed, policy)
-            repeats = Repeats.from_dict(arrays, agent.dim)
-            if agent._watch is not None:
-                agent._watch.repeats = repeats
-            agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
-            agent.dropped = validation.whole("dropped", meta["dropped"], at_least=0)
-            agent._decisions = validation.whole("decisions", meta["decisions"], at_least=0)
-            runs = [*meta.get("earlier", ()), (meta["run"], agent._decisions)]
-            agent._earlier = [
-                (validation.text("run", run), validation.whole("made", n, 0)) for run, n in runs
-            ]
-            agent._earlier = agent._earlier[-REMEMBERED:]
-            if seed is None:
-                agent._decider.noise.restore(meta["stream"], meta["used"])
-            else:
-                agent._decider.draw_from(streams.bits(seed, "agent", agent._decisions, agent.count))
-            agent._pending = dict(zip(meta["pending"], map(as_bytes, pending), strict=True))
-            for name, taken in meta.get("consumed", {}).items():
-                agent._consumed[name] = validation.between("consumed", taken, 0.0, validation.LARGEST)
-            if meta["moments"]:
-                moments = map(float, meta["moments"])
-                agent._moments = dict(zip(meta["pending"], moments, strict=True))
-            if "deadlines" in meta:
-                agent._deadlines = Deadlines.from_dict(
-                    meta["deadlines"], expired, {**agent._moments, **agent._lists.moments()}
-                )
-            agent._timed = agent._is_timed()
+            agent: Agent = from_arrays(cls, meta, arrays, seed, index, keep)
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
@@ -1259,30 +1168,6 @@ class Agent(DecidesLists):
             gone = ", or its deadline was too long ago" if self._deadlines is not None else ""
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending{gone}"
         return f"decision {identifier!r} is unknown to this agent"
-
-
-def _decider(
-    policy: Policy,
-    dim: int,
-    bits: np.random.PCG64,
-    encoder: ItemEncoder | None,
-    index: Index | None,
-    coresets: Sequence[Coreset] = (),
-    groups: dict[str, Any] | None = None,
-) -> Decider:
-    """Make the decider, with a sampler if the policy decides by route, and with its control group."""
-    kind: Any = Decider if groups is None else partial(ControlledDecider, **groups)
-    if not policy.capabilities.by_route or encoder is None:
-        if index is not None:
-            text = "index goes with CatalogueMED and a catalogue: else leave it out"
-            raise validation.BadValue("index", text)
-        return kind(policy, dim, bits, encoder=encoder)  # type: ignore[no-any-return]
-    if any(one.rows > len(encoder.catalogue.snapshot().matrix) for one in coresets):
-        raise ValueError("a coreset of more rows than the catalogue has")
-    sampler = CatalogueSampler(policy, encoder.catalogue, index, encoder.lift, *coresets[-1:])
-    sampler.earlier = list(coresets[:-1])
-    made = kind(policy, dim, bits, encoder=encoder, sampler=sampler, uniforms=UNIFORMS)
-    return made  # type: ignore[no-any-return]
 
 
 def _groups(

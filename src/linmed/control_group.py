@@ -7,16 +7,19 @@ nothing: the log has how probable the arm was to each of them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import streams, validation
+from linmed import catalogue_sampler, streams, validation
+from linmed.catalogue_sampler import CatalogueSampler, Coreset
 from linmed.core import core
 from linmed.decider import Decider, NoiseBuffer, as_bytes, validate
 from linmed.decision import Decision, probability_of
-from linmed.item_encoder import Offer
+from linmed.features import Index
+from linmed.item_encoder import ItemEncoder, Offer
 from linmed.policies import Policy
 from linmed.policies.budget import budget_of
 from linmed.policies.worth import Worth
@@ -343,3 +346,27 @@ def _apart(one: Decider) -> Decider:
     twin = Decider.__new__(Decider)
     twin.__setstate__(one.__getstate__())
     return twin
+
+
+def make_decider(
+    policy: Policy,
+    dim: int,
+    bits: np.random.PCG64,
+    encoder: ItemEncoder | None,
+    index: Index | None,
+    coresets: Sequence[Coreset] = (),
+    groups: dict[str, Any] | None = None,
+) -> Decider:
+    """Make the decider, with a sampler if the policy decides by route, and with its control group."""
+    kind: Any = Decider if groups is None else partial(ControlledDecider, **groups)
+    if not policy.capabilities.by_route or encoder is None:
+        if index is not None:
+            text = "index goes with CatalogueMED and a catalogue: else leave it out"
+            raise validation.BadValue("index", text)
+        return kind(policy, dim, bits, encoder=encoder)  # type: ignore[no-any-return]
+    if any(one.rows > len(encoder.catalogue.snapshot().matrix) for one in coresets):
+        raise ValueError("a coreset of more rows than the catalogue has")
+    sampler = CatalogueSampler(policy, encoder.catalogue, index, encoder.lift, *coresets[-1:])
+    sampler.earlier = list(coresets[:-1])
+    made = kind(policy, dim, bits, encoder=encoder, sampler=sampler, uniforms=catalogue_sampler.UNIFORMS)
+    return made  # type: ignore[no-any-return]

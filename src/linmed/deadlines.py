@@ -88,7 +88,8 @@ class Deadlines:
         rule = self.rule
         return {
             "wait": rule.wait, "missing": rule.missing, "early": rule.early, "late": rule.late,
-            "held": self.held, "expired": [(name, moment) for name, (_, moment) in self.expired.items()],
+            "held": dict(self.held),
+            "expired": [(name, moment) for name, (_, moment) in self.expired.items()],
             "counts": [self.missed, self.corrected, self.ignored],
         }  # fmt: skip
 
